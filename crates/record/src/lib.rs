@@ -1,0 +1,5 @@
+//! The run directory: what a run leaves behind and what every later reader relies on.
+
+pub mod transactions;
+
+pub use transactions::{Outcome, TransactionRow};

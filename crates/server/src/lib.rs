@@ -1,0 +1,1 @@
+//! tenbin-server

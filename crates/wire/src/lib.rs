@@ -1,0 +1,16 @@
+//! `PostgreSQL` protocol 3 as tenbin's terminals and its TP monitor speak it.
+//!
+//! A [`Session`] is one connection on a non-blocking socket. Its methods are
+//! `async`, but there is no runtime behind them: a future that cannot go on
+//! returns `Poll::Pending`, and whoever owns the event loop polls it again
+//! when the socket has moved. Wakers are never used. That keeps a round trip
+//! at two system calls and no allocation.
+//!
+//! Administration (loading, checks, settings) uses the `postgres` crate; this
+//! crate serves the paths where the cost of a transaction is the measurement.
+
+pub mod session;
+pub mod target;
+
+pub use session::{Error, Param, Replies, Reply, Row, Session, TransactionStatus};
+pub use target::{Address, Target};

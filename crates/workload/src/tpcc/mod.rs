@@ -1,0 +1,1 @@
+//! TPC-C (revision 5.11).
