@@ -1,1 +1,41 @@
-fn main() {}
+//! Developer tasks: `cargo xtask test` is every check there is.
+
+mod docs;
+mod setup;
+mod steps;
+mod tidy;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Developer tasks of tenbin")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Every check: format, lints, tidiness, tests, documentation
+    Test,
+    /// Write the generated parts of the documentation (command reference, JSON Schemas)
+    Docs {
+        /// Only say whether they are up to date
+        #[arg(long)]
+        check: bool,
+    },
+    /// House rules that no lint covers
+    Tidy,
+    /// Install what the tests need beside Rust and a C compiler
+    Setup,
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().task {
+        Task::Test => steps::test(),
+        Task::Docs { check } => docs::generate(check),
+        Task::Tidy => tidy::check(),
+        Task::Setup => setup::install(),
+    }
+}

@@ -1,0 +1,50 @@
+//! What the tests need beside Rust and a C compiler.
+
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// A program that tests start, the path that shows it is there, and the Debian package that brings it.
+struct Tool {
+    path: &'static str,
+    package: &'static str,
+    why: &'static str,
+}
+
+const TOOLS: [Tool; 2] = [
+    Tool {
+        path: "/usr/lib/postgresql/15/bin/postgres",
+        package: "postgresql-15",
+        why: "a server that tenbin did not fetch, for --dsn and --pg-bin",
+    },
+    Tool {
+        path: "/usr/lib/postgresql/15/bin/pgbench",
+        package: "postgresql-15",
+        why: "pgbench, which scripts and expressions are compared with",
+    },
+];
+
+/// Installs what is missing where that is possible, else names it.
+pub(crate) fn install() -> Result<()> {
+    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !Path::new(tool.path).exists()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for tool in &missing {
+        eprintln!("missing: {} ({})", tool.path, tool.why);
+    }
+    let mut packages: Vec<&str> = missing.iter().map(|tool| tool.package).collect();
+    packages.dedup();
+    let installable = Path::new("/usr/bin/apt-get").exists() && is_root();
+    if !installable {
+        bail!("install these and try again (Debian): apt-get install {}", packages.join(" "));
+    }
+    crate::steps::run("apt-get", &["update", "-qq"], &[])?;
+    let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
+    arguments.extend(&packages);
+    crate::steps::run("apt-get", &arguments, &[("DEBIAN_FRONTEND", "noninteractive")])
+}
+
+fn is_root() -> bool {
+    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}

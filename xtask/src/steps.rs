@@ -1,0 +1,50 @@
+//! The steps of `cargo xtask test`, in the order that fails soonest.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Root of the checkout.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Runs one command in the root of the checkout, showing what it prints.
+pub(crate) fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    let started = Instant::now();
+    eprintln!("\n── {program} {}", arguments.join(" "));
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("cannot run {program}: is it installed?"))?;
+    if !status.success() {
+        bail!("`{program} {}` failed: {status}", arguments.join(" "));
+    }
+    eprintln!("── done in {:.0} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// Every check there is.
+pub(crate) fn test() -> Result<()> {
+    let started = Instant::now();
+    crate::setup::install()?;
+    run("cargo", &["fmt", "--all", "--check"], &[])?;
+    crate::tidy::check()?;
+    run(
+        "cargo",
+        &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+        &[],
+    )?;
+    run("cargo", &["test", "--workspace", "--locked"], &[])?;
+    crate::docs::generate(true)?;
+    run(
+        "cargo",
+        &["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )?;
+    eprintln!("\nall checks passed in {:.0} s", started.elapsed().as_secs_f64());
+    Ok(())
+}
