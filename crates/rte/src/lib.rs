@@ -1,1 +1,43 @@
-//! tenbin-rte
+//! The remote terminal emulator: any number of terminals in one process.
+//!
+//! A terminal walks menu → choice → keying → transaction → result → think. The
+//! workload says what it does and how long it keys and thinks; this crate says
+//! when, over how many connections, and how long the answers took.
+//!
+//! # What is measured
+//!
+//! - A transaction is **due** at the end of its keying time (with no pacing: the
+//!   moment the previous result arrived). Its **response** runs from then to its
+//!   last reply, so that a late driver and a wait for a connection are in it;
+//!   that part is kept apart as its **wait**, the rest is its **service**.
+//! - Histograms and counts cover the transactions *due* inside the measurement
+//!   interval, however late they finish. Only [`KindResult::completed`], the
+//!   numerator of throughput, counts by the moment of the answer: those answered
+//!   without an error inside the interval, whenever they were due.
+//! - Rows for a [`RowSink`] cover every phase.
+//!
+//! # How it works
+//!
+//! The terminals and connections are dealt out to a few threads ("shards") that
+//! share nothing on their way. A shard is an `epoll` loop with a heap of timers,
+//! one long-lived future per connection and a strict FIFO of terminals whose
+//! transaction is due. Nothing is allocated per transaction.
+
+mod board;
+mod clock;
+mod drive;
+mod error;
+mod options;
+mod progress;
+mod result;
+mod shard;
+mod sink;
+mod times;
+
+pub use drive::drive;
+pub use error::{DriveError, RunError};
+pub use options::{Options, Pacing};
+pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
+pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
+pub use sink::{DeferredRow, RowSink, SinkError};
+pub use times::Times;

@@ -1,0 +1,1 @@
+//! The board on which threads chalk up their seconds.

@@ -1,0 +1,32 @@
+//! The one clock of a run.
+
+use std::time::{Duration, Instant};
+
+/// Nanoseconds since the run was set up, the same for all threads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self {
+            origin: Instant::now(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn now_ns(self) -> u64 {
+        nanoseconds(self.origin.elapsed())
+    }
+}
+
+/// A duration in nanoseconds; 584 years at most.
+pub(crate) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Nanoseconds in seconds.
+pub(crate) fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}

@@ -1,0 +1,230 @@
+//! How a workload is to be driven.
+
+use crate::error::DriveError;
+use std::time::Duration;
+
+/// How the workload's keying and think times are applied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pacing {
+    /// As the workload draws them.
+    Spec,
+    /// None at all: a closed loop, each terminal as fast as it is answered.
+    None,
+    /// The workload's times multiplied by this, > 0.
+    Factor(f64),
+}
+
+impl Pacing {
+    /// A pause of the workload under this pacing, nanoseconds.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` saturates, and factors are checked to be positive"
+    )]
+    pub(crate) fn apply(self, pause_ns: u64) -> u64 {
+        match self {
+            Self::Spec => pause_ns,
+            Self::None => 0,
+            Self::Factor(factor) => (pause_ns as f64 * factor).round() as u64,
+        }
+    }
+}
+
+/// How a workload is to be driven.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Terminals, at least 1 and at most 2^31 - 1.
+    pub terminals: u32,
+    /// Connections that the terminals share, 1 to `terminals`.
+    pub connections: u32,
+    /// Further connections for the queue of deferred transactions, in total. `None`: a tenth of
+    /// `connections`. At least one a thread; unused when no kind is deferred.
+    pub deferred_connections: Option<u32>,
+    /// Deferred transactions that may wait in the queue; beyond, terminals wait.
+    pub deferred_queue: u32,
+    /// Threads. `None`: one for every 400 connections, at most one a CPU.
+    pub threads: Option<u32>,
+    /// Keying and think times.
+    pub pacing: Pacing,
+    /// Over this time the terminals start, evenly spread.
+    pub ramp_up: Duration,
+    /// From the start of the last terminal to the measurement interval.
+    pub warm_up: Duration,
+    /// The measurement interval.
+    pub duration: Duration,
+    /// How long transactions due before the end may take to finish. An interrupted run waits 5 s at most.
+    pub ramp_down: Duration,
+    /// How long the deferred queue may take to empty after the end. An interrupted run waits 5 s at most.
+    pub drain: Duration,
+    /// Attempts at a transaction that meets serialization failures or deadlocks, at least 1.
+    pub max_tries: u32,
+    /// Without any connection for so long, a run gives up.
+    pub no_connection_limit: Duration,
+}
+
+impl Options {
+    /// Everything but size and length as it mostly should be: unpaced, no ramp-up, 10 s of warm-up.
+    #[must_use]
+    pub fn new(terminals: u32, connections: u32, duration: Duration) -> Self {
+        Self {
+            terminals,
+            connections,
+            deferred_connections: None,
+            deferred_queue: 10_000,
+            threads: None,
+            pacing: Pacing::None,
+            ramp_up: Duration::ZERO,
+            warm_up: Duration::from_secs(10),
+            duration,
+            ramp_down: Duration::from_secs(30),
+            drain: Duration::from_secs(90),
+            max_tries: 10,
+            no_connection_limit: Duration::from_secs(30),
+        }
+    }
+
+    /// Threads that will drive the terminals.
+    #[must_use]
+    pub fn threads(&self) -> u32 {
+        let cpus = std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX));
+        self.threads
+            .unwrap_or_else(|| self.connections.div_ceil(400).min(cpus))
+            .min(self.connections)
+            .max(1)
+    }
+
+    /// Connections that will execute deferred transactions, where a kind is deferred.
+    #[must_use]
+    pub fn deferred_connections(&self) -> u32 {
+        self.deferred_connections
+            .unwrap_or(self.connections / 10)
+            .max(self.threads())
+    }
+
+    /// Says what is wrong, if anything.
+    pub(crate) fn check(&self) -> Result<(), DriveError> {
+        let no = |message: String| Err(DriveError::Options(message));
+        if self.terminals == 0 || self.terminals > i32::MAX as u32 {
+            return no(format!(
+                "{} terminals asked for; there must be 1 to {}",
+                self.terminals,
+                i32::MAX
+            ));
+        }
+        if self.connections == 0 || self.connections > self.terminals {
+            return no(format!(
+                "{} connections for {} terminals asked for; there must be at least one, and no more than terminals",
+                self.connections, self.terminals
+            ));
+        }
+        if let Pacing::Factor(factor) = self.pacing
+            && !(factor.is_finite() && factor > 0.0)
+        {
+            return no(format!(
+                "a pacing factor of {factor} asked for; it must be above 0 (for no pauses at all, choose no pacing)"
+            ));
+        }
+        if self.threads == Some(0) || self.max_tries == 0 || self.deferred_queue == 0 {
+            return no(
+                "threads, tries and the length of the deferred queue must each be at least 1"
+                    .to_owned(),
+            );
+        }
+        if self.duration.is_zero() {
+            return no("a measurement interval of 0 s asked for; give it a length".to_owned());
+        }
+        let year = Duration::from_hours(24 * 365);
+        let whole = [
+            self.ramp_up,
+            self.warm_up,
+            self.duration,
+            self.ramp_down,
+            self.drain,
+        ];
+        if whole.iter().any(|part| *part > year) {
+            return no("a phase of more than a year asked for; shorten it".to_owned());
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options::new(10, 4, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn pacing_scales_pauses() {
+        assert_eq!(Pacing::Spec.apply(18_000_000_000), 18_000_000_000);
+        assert_eq!(Pacing::None.apply(18_000_000_000), 0);
+        assert_eq!(Pacing::Factor(0.5).apply(3), 2);
+        assert_eq!(Pacing::Factor(1e300).apply(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn defaults_are_derived() {
+        assert_eq!(options().threads(), 1);
+        assert_eq!(options().deferred_connections(), 1);
+        let many = Options::new(100_000, 300, Duration::from_secs(1));
+        assert_eq!((many.threads(), many.deferred_connections()), (1, 30));
+        let forced = Options {
+            threads: Some(64),
+            ..options()
+        };
+        assert_eq!((forced.threads(), forced.deferred_connections()), (4, 4));
+    }
+
+    #[test]
+    fn contradictions_are_named() {
+        assert!(options().check().is_ok());
+        let bad = [
+            Options {
+                terminals: 0,
+                ..options()
+            },
+            Options {
+                connections: 0,
+                ..options()
+            },
+            Options {
+                connections: 11,
+                ..options()
+            },
+            Options {
+                pacing: Pacing::Factor(0.0),
+                ..options()
+            },
+            Options {
+                pacing: Pacing::Factor(f64::NAN),
+                ..options()
+            },
+            Options {
+                threads: Some(0),
+                ..options()
+            },
+            Options {
+                max_tries: 0,
+                ..options()
+            },
+            Options {
+                deferred_queue: 0,
+                ..options()
+            },
+            Options {
+                duration: Duration::ZERO,
+                ..options()
+            },
+            Options {
+                ramp_up: Duration::MAX,
+                ..options()
+            },
+        ];
+        for options in bad {
+            assert!(options.check().is_err(), "{options:?}");
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! One thread's share of terminals and connections.
