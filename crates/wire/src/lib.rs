@@ -4,13 +4,29 @@
 //! `async`, but there is no runtime behind them: a future that cannot go on
 //! returns `Poll::Pending`, and whoever owns the event loop polls it again
 //! when the socket has moved. Wakers are never used. That keeps a round trip
-//! at two system calls and no allocation.
+//! at two system calls and no allocation. [`Blocking`] is the smallest such
+//! event loop.
 //!
 //! Administration (loading, checks, settings) uses the `postgres` crate; this
 //! crate serves the paths where the cost of a transaction is the measurement.
 
+pub mod frames;
 pub mod session;
 pub mod target;
 
-pub use session::{Error, Param, Replies, Reply, Row, Session, TransactionStatus};
+mod blocking;
+mod cancel;
+mod error;
+mod replies;
+mod requests;
+mod socket;
+mod startup;
+mod values;
+
+pub use blocking::Blocking;
+pub use cancel::Canceller;
+pub use error::Error;
+pub use replies::{Replies, Reply};
+pub use session::{Session, TransactionStatus};
 pub use target::{Address, Target};
+pub use values::{Param, Row};

@@ -26,3 +26,12 @@ pub struct Target {
     /// Run-time parameters sent in the start-up packet (`application_name`, `options`, …).
     pub parameters: Vec<(String, String)>,
 }
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unix(path) => path.display().fmt(f),
+            Self::Tcp(name) => name.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The answers of one round trip, read where they were received.
+
+use crate::frames::next_frame;
+use crate::values::Row;
+
+/// Answers of one round trip: one [`Reply`] per queued `execute` (or per statement of a `query`), in order.
+#[derive(Debug, Clone)]
+pub struct Replies<'a> {
+    /// Whole frames, checked when they came in.
+    rest: &'a [u8],
+}
+
+impl<'a> Replies<'a> {
+    pub(crate) fn new(frames: &'a [u8]) -> Self {
+        Self { rest: frames }
+    }
+
+    /// The next statement's answer.
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "`for` would end the borrow of the session too early to matter, and `Iterator` adds nothing here"
+    )]
+    #[inline]
+    pub fn next(&mut self) -> Option<Reply<'a>> {
+        let start = self.rest;
+        while let Ok(Some(frame)) = next_frame(self.rest) {
+            let size_bytes = frame.size_bytes();
+            let at = start.len() - self.rest.len();
+            self.rest = &self.rest[size_bytes..];
+            if let b'C' | b'I' = frame.tag {
+                let tag = frame.body.split_last().map_or(&[][..], |(_, tag)| tag);
+                return Some(Reply {
+                    rows: &start[..at],
+                    tag,
+                    text: false,
+                });
+            }
+        }
+        None
+    }
+}
+
+/// Answer of one statement.
+#[derive(Debug, Clone)]
+pub struct Reply<'a> {
+    /// Frames up to the command tag.
+    rows: &'a [u8],
+    /// Command tag without its zero byte; empty for an empty statement.
+    tag: &'a [u8],
+    /// A `RowDescription` was seen: it comes with simple queries only, whose values are text.
+    text: bool,
+}
+
+impl<'a> Reply<'a> {
+    /// Its next row.
+    #[inline]
+    pub fn row(&mut self) -> Option<Row<'a>> {
+        while let Ok(Some(frame)) = next_frame(self.rows) {
+            self.rows = &self.rows[frame.size_bytes()..];
+            match frame.tag {
+                b'D' => return Some(Row::new(frame.body, self.text)),
+                b'T' => self.text = true,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Rows affected or returned, from the command tag (0 where the tag has none).
+    #[must_use]
+    pub fn affected(&self) -> u64 {
+        let digits = self
+            .tag
+            .iter()
+            .rev()
+            .take_while(|byte| byte.is_ascii_digit())
+            .count();
+        self.tag[self.tag.len() - digits..]
+            .iter()
+            .fold(0, |count: u64, digit| {
+                count
+                    .saturating_mul(10)
+                    .saturating_add(u64::from(digit - b'0'))
+            })
+    }
+
+    /// The command tag: `INSERT 0 5`, `BEGIN`; empty for an empty statement.
+    #[must_use]
+    pub fn tag(&self) -> &'a str {
+        std::str::from_utf8(self.tag).unwrap_or_default()
+    }
+}
