@@ -1,1 +1,5 @@
 //! TPC-C (revision 5.11).
+
+pub mod names;
+pub mod random;
+pub mod rules;
