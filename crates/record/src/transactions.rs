@@ -1,5 +1,11 @@
 //! `transactions.parquet`: one row per transaction.
 
+use crate::RecordError;
+use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter};
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::Result as ParquetResult;
+use std::path::Path;
+
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -16,6 +22,40 @@ pub enum Outcome {
     ServerError,
     /// The connection was lost.
     ConnectionLost,
+}
+
+impl Outcome {
+    /// Every outcome, in the order of its number.
+    pub const ALL: [Self; 6] = [
+        Self::Committed,
+        Self::RolledBack,
+        Self::Deferred,
+        Self::SerializationFailure,
+        Self::ServerError,
+        Self::ConnectionLost,
+    ];
+
+    /// The stable name in every record: `rolled_back`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::RolledBack => "rolled_back",
+            Self::Deferred => "deferred",
+            Self::SerializationFailure => "serialization_failure",
+            Self::ServerError => "server_error",
+            Self::ConnectionLost => "connection_lost",
+        }
+    }
+
+    /// Whether the transaction failed: neither done, nor rolled back as intended, nor put off.
+    #[must_use]
+    pub fn is_error(self) -> bool {
+        matches!(
+            self,
+            Self::SerializationFailure | Self::ServerError | Self::ConnectionLost
+        )
+    }
 }
 
 /// One transaction. Times are nanoseconds.
@@ -35,4 +75,211 @@ pub struct TransactionRow {
     pub outcome: Outcome,
     /// Attempts after the first.
     pub retries: u8,
+}
+
+/// Key of the file's metadata that lists the kinds, a JSON array in the order of their numbers.
+const KINDS_KEY: &str = "tenbin.kinds";
+
+struct Transactions {
+    kinds: Vec<ByteArray>,
+    names: String,
+    outcomes: [ByteArray; Outcome::ALL.len()],
+    texts: Vec<ByteArray>,
+    longs: Vec<i64>,
+    ints: Vec<i32>,
+}
+
+impl Transactions {
+    fn new(kinds: &[String]) -> Self {
+        Self {
+            kinds: kinds
+                .iter()
+                .map(|kind| ByteArray::from(kind.as_str()))
+                .collect(),
+            names: serde_json::Value::from(kinds).to_string(),
+            outcomes: Outcome::ALL.map(|outcome| ByteArray::from(outcome.name())),
+            texts: Vec::new(),
+            longs: Vec::new(),
+            ints: Vec::new(),
+        }
+    }
+
+    fn longs(
+        &mut self,
+        rows: &[TransactionRow],
+        columns: &mut ColumnsOut<'_>,
+        value: fn(&TransactionRow) -> i64,
+    ) -> ParquetResult<()> {
+        self.longs.clear();
+        self.longs.extend(rows.iter().map(value));
+        columns.put::<Int64Type>(&self.longs, None)
+    }
+
+    fn ints(
+        &mut self,
+        rows: &[TransactionRow],
+        columns: &mut ColumnsOut<'_>,
+        value: fn(&TransactionRow) -> i32,
+    ) -> ParquetResult<()> {
+        self.ints.clear();
+        self.ints.extend(rows.iter().map(value));
+        columns.put::<Int32Type>(&self.ints, None)
+    }
+}
+
+impl Table for Transactions {
+    type Row = TransactionRow;
+    const SCHEMA: &'static str = "tenbin.transactions/1";
+    const MESSAGE: &'static str = "message transactions {
+        required int64 start_ns;
+        required int64 response_ns;
+        required int64 wait_ns;
+        required int32 terminal (INTEGER(32, false));
+        required binary kind (STRING);
+        required binary outcome (STRING);
+        required int32 retries (INTEGER(8, false));
+    }";
+    const DELTA: &'static [&'static str] = &["start_ns", "response_ns", "wait_ns", "terminal"];
+
+    fn metadata(&self) -> Vec<(&'static str, String)> {
+        vec![(KINDS_KEY, self.names.clone())]
+    }
+
+    fn encode(
+        &mut self,
+        rows: &[TransactionRow],
+        columns: &mut ColumnsOut<'_>,
+    ) -> ParquetResult<()> {
+        self.longs(rows, columns, |row| row.start_ns)?;
+        self.longs(rows, columns, |row| row.response_ns.cast_signed())?;
+        self.longs(rows, columns, |row| row.wait_ns.cast_signed())?;
+        self.ints(rows, columns, |row| row.terminal.cast_signed())?;
+        self.texts.clear();
+        for row in rows {
+            let kind = self.kinds.get(usize::from(row.kind)).ok_or_else(|| {
+                let reason = format!("a row of kind {}, of {}", row.kind, self.kinds.len());
+                parquet::errors::ParquetError::General(reason)
+            })?;
+            self.texts.push(kind.clone());
+        }
+        columns.put::<ByteArrayType>(&self.texts, None)?;
+        self.texts.clear();
+        self.texts.extend(
+            rows.iter()
+                .map(|row| self.outcomes[row.outcome as usize].clone()),
+        );
+        columns.put::<ByteArrayType>(&self.texts, None)?;
+        self.ints(rows, columns, |row| i32::from(row.retries))
+    }
+}
+
+/// Writes `transactions.parquet` on a thread of its own, in flat memory.
+///
+/// `Sync`: the shards of a run may share one writer by reference. Rows appear in the file in the
+/// order of the calls.
+#[derive(Debug)]
+pub struct TransactionWriter(TableWriter<TransactionRow>);
+
+impl TransactionWriter {
+    /// Creates the file; `kinds` are the names that [`TransactionRow::kind`] counts.
+    pub fn create(path: &Path, kinds: &[String]) -> Result<Self, RecordError> {
+        TableWriter::create(path, Transactions::new(kinds)).map(Self)
+    }
+
+    /// Hands rows to the writer's thread. Call it with some hundreds to thousands of rows at a time.
+    ///
+    /// Blocks only when the disk is some 65,000 rows behind. After [`RecordError::Stopped`] nothing
+    /// more is written and [`Self::finish`] returns the cause.
+    pub fn write(&self, rows: &[TransactionRow]) -> Result<(), RecordError> {
+        self.0.write(rows)
+    }
+
+    /// Writes what is left, closes the file and syncs it to disk. Returns the number of rows in it.
+    pub fn finish(self) -> Result<u64, RecordError> {
+        self.0.finish()
+    }
+}
+
+/// Reads `transactions.parquet`: an iterator over batches of at most 65,536 rows.
+pub struct TransactionReader {
+    table: TableReader,
+    kinds: Vec<String>,
+    next: usize,
+}
+
+impl TransactionReader {
+    /// Opens the file and checks that it is whole and of this version.
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let table = TableReader::open::<Transactions>(path)?;
+        let kinds = table.metadata(KINDS_KEY).unwrap_or_default();
+        let kinds = serde_json::from_str(kinds)
+            .map_err(|error| RecordError::corrupt(path, format!("{KINDS_KEY}: {error}")))?;
+        Ok(Self {
+            table,
+            kinds,
+            next: 0,
+        })
+    }
+
+    /// The names that [`TransactionRow::kind`] counts.
+    #[must_use]
+    pub fn kinds(&self) -> &[String] {
+        &self.kinds
+    }
+
+    fn decode(&self, mut columns: ColumnsIn<'_>) -> Result<Vec<TransactionRow>, RecordError> {
+        let start = columns.take::<Int64Type>()?;
+        let response = columns.take::<Int64Type>()?;
+        let wait = columns.take::<Int64Type>()?;
+        let terminal = columns.take::<Int32Type>()?;
+        let kind = columns.take::<ByteArrayType>()?;
+        let outcome = columns.take::<ByteArrayType>()?;
+        let retries = columns.take::<Int32Type>()?;
+        let unknown = |what: &str, text: &ByteArray| {
+            let reason = format!("unknown {what} {:?}", String::from_utf8_lossy(text.data()));
+            RecordError::corrupt(self.table.path(), reason)
+        };
+        (0..columns.rows())
+            .map(|i| {
+                let kind_name = &kind[i];
+                let named = |name: &String| name.as_bytes() == kind_name.data();
+                let kind = self.kinds.iter().position(named);
+                let kind = kind.and_then(|kind| u8::try_from(kind).ok());
+                Ok(TransactionRow {
+                    start_ns: start[i],
+                    response_ns: response[i].cast_unsigned(),
+                    wait_ns: wait[i].cast_unsigned(),
+                    terminal: terminal[i].cast_unsigned(),
+                    kind: kind.ok_or_else(|| unknown("kind", kind_name))?,
+                    outcome: outcome_named(outcome[i].data())
+                        .ok_or_else(|| unknown("outcome", &outcome[i]))?,
+                    retries: u8::try_from(retries[i]).map_err(|_| {
+                        RecordError::corrupt(self.table.path(), "retries beyond 255")
+                    })?,
+                })
+            })
+            .collect()
+    }
+}
+
+impl Iterator for TransactionReader {
+    type Item = Result<Vec<TransactionRow>, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.next == self.table.groups() {
+            return None;
+        }
+        self.next += 1;
+        Some(
+            self.table
+                .group(self.next - 1)
+                .and_then(|columns| self.decode(columns)),
+        )
+    }
+}
+
+pub(crate) fn outcome_named(name: &[u8]) -> Option<Outcome> {
+    Outcome::ALL
+        .into_iter()
+        .find(|outcome| outcome.name().as_bytes() == name)
 }

@@ -1,0 +1,331 @@
+//! Parquet files of plain rows: a writer with its own thread and flat memory, and a reader.
+
+use crate::RecordError;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::column::reader::get_typed_column_reader;
+use parquet::data_type::DataType;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+
+/// Rows of one row group: the rows a writer keeps in memory.
+pub(crate) const GROUP_ROWS: usize = 65_536;
+/// Rows of one message to the writer's thread.
+const CHUNK_ROWS: usize = 4_096;
+/// Messages that may wait for the writer's thread.
+const QUEUED_CHUNKS: usize = 16;
+/// Key of the file's metadata that names its schema.
+const SCHEMA_KEY: &str = "tenbin.schema";
+
+/// A kind of file: its schema and how rows become columns and columns rows.
+pub(crate) trait Table: Send + 'static {
+    type Row: Copyable;
+    /// Versioned name kept in the file.
+    const SCHEMA: &'static str;
+    /// Parquet message type.
+    const MESSAGE: &'static str;
+    /// Columns whose values are better delta-coded than looked up in a dictionary.
+    const DELTA: &'static [&'static str];
+    /// Further metadata of the file.
+    fn metadata(&self) -> Vec<(&'static str, String)>;
+    /// Writes one row group, every column in the order of the schema.
+    fn encode(&mut self, rows: &[Self::Row], columns: &mut ColumnsOut<'_>) -> ParquetResult<()>;
+}
+
+/// What rows must allow to be handed to another thread.
+pub(crate) trait Copyable: Clone + Send + 'static {}
+impl<T: Clone + Send + 'static> Copyable for T {}
+
+/// The columns of one row group being written.
+pub(crate) struct ColumnsOut<'a> {
+    group: SerializedRowGroupWriter<'a, BufWriter<File>>,
+}
+
+impl ColumnsOut<'_> {
+    /// Writes the next column; `present` tells which rows have a value when the column is optional.
+    pub(crate) fn put<T: DataType>(
+        &mut self,
+        values: &[T::T],
+        present: Option<&[i16]>,
+    ) -> ParquetResult<()> {
+        let mut column = self
+            .group
+            .next_column()?
+            .ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
+        column.typed::<T>().write_batch(values, present, None)?;
+        column.close()
+    }
+
+    /// Writes the next column, which is optional.
+    pub(crate) fn put_optional<T: DataType>(
+        &mut self,
+        values: impl Iterator<Item = Option<T::T>>,
+    ) -> ParquetResult<()> {
+        let mut present = Vec::new();
+        let mut some = Vec::new();
+        for value in values {
+            present.push(i16::from(value.is_some()));
+            some.extend(value);
+        }
+        self.put::<T>(&some, Some(&present))
+    }
+}
+
+/// Writes one file on its own thread. `Sync`: threads may share it by reference.
+#[derive(Debug)]
+pub(crate) struct TableWriter<R> {
+    path: PathBuf,
+    sender: SyncSender<Vec<R>>,
+    thread: JoinHandle<Result<u64, RecordError>>,
+}
+
+impl<R: Copyable> TableWriter<R> {
+    pub(crate) fn create<T: Table<Row = R>>(path: &Path, table: T) -> Result<Self, RecordError> {
+        let file = File::create_new(path).map_err(RecordError::io("create", path))?;
+        let writer = open_writer(BufWriter::new(file), &table).map_err(at(path))?;
+        let (sender, receiver) = sync_channel(QUEUED_CHUNKS);
+        let owned = path.to_owned();
+        let thread = std::thread::Builder::new()
+            .name("tenbin-record".into())
+            .spawn(move || drain(writer, table, &receiver).map_err(at(&owned)))
+            .map_err(RecordError::io("start a thread to write", path))?;
+        Ok(Self {
+            path: path.to_owned(),
+            sender,
+            thread,
+        })
+    }
+
+    pub(crate) fn write(&self, rows: &[R]) -> Result<(), RecordError> {
+        rows.chunks(CHUNK_ROWS).try_for_each(|chunk| {
+            self.sender
+                .send(chunk.to_vec())
+                .map_err(|_| RecordError::Stopped {
+                    path: self.path.clone(),
+                })
+        })
+    }
+
+    pub(crate) fn finish(self) -> Result<u64, RecordError> {
+        drop(self.sender);
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(RecordError::corrupt(&self.path, "its writer panicked")))
+    }
+}
+
+fn open_writer<T: Table>(
+    file: BufWriter<File>,
+    table: &T,
+) -> ParquetResult<SerializedFileWriter<BufWriter<File>>> {
+    let schema = Arc::new(parse_message_type(T::MESSAGE)?);
+    let mut metadata = vec![KeyValue::new(SCHEMA_KEY.into(), T::SCHEMA.to_string())];
+    metadata.extend(
+        table
+            .metadata()
+            .into_iter()
+            .map(|(k, v)| KeyValue::new(k.into(), v)),
+    );
+    let builder = WriterProperties::builder()
+        .set_created_by(format!("tenbin {}", env!("CARGO_PKG_VERSION")))
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_key_value_metadata(Some(metadata));
+    let delta = |builder: WriterPropertiesBuilder, column: &&str| {
+        builder
+            .set_column_dictionary_enabled((*column).into(), false)
+            .set_column_encoding((*column).into(), Encoding::DELTA_BINARY_PACKED)
+    };
+    let properties = T::DELTA.iter().fold(builder, delta).build();
+    SerializedFileWriter::new(file, schema, Arc::new(properties))
+}
+
+/// Collects rows into row groups until every sender is gone, then closes the file.
+fn drain<T: Table>(
+    mut writer: SerializedFileWriter<BufWriter<File>>,
+    mut table: T,
+    receiver: &Receiver<Vec<T::Row>>,
+) -> ParquetResult<u64> {
+    let mut rows: Vec<T::Row> = Vec::new();
+    let mut written = 0;
+    let mut flush = |rows: &mut Vec<T::Row>, writer: &mut SerializedFileWriter<_>| {
+        let mut columns = ColumnsOut {
+            group: writer.next_row_group()?,
+        };
+        table.encode(rows, &mut columns)?;
+        columns.group.close()?;
+        written += rows.len() as u64;
+        rows.clear();
+        Ok::<(), ParquetError>(())
+    };
+    for chunk in receiver {
+        if rows.len() + chunk.len() > GROUP_ROWS {
+            flush(&mut rows, &mut writer)?;
+        }
+        rows.extend(chunk);
+    }
+    if !rows.is_empty() {
+        flush(&mut rows, &mut writer)?;
+    }
+    let file = writer
+        .into_inner()?
+        .into_inner()
+        .map_err(|e| ParquetError::from(e.into_error()))?;
+    file.sync_all()?;
+    Ok(written)
+}
+
+/// Reads one file, a row group at a time.
+pub(crate) struct TableReader {
+    path: PathBuf,
+    file: SerializedFileReader<File>,
+}
+
+impl TableReader {
+    pub(crate) fn open<T: Table>(path: &Path) -> Result<Self, RecordError> {
+        let file = File::open(path).map_err(RecordError::io("open", path))?;
+        let file = SerializedFileReader::new(file).map_err(at(path))?;
+        let reader = Self {
+            path: path.to_owned(),
+            file,
+        };
+        let found = reader.metadata(SCHEMA_KEY).unwrap_or("no tenbin schema");
+        if found != T::SCHEMA {
+            return Err(RecordError::Version {
+                path: path.to_owned(),
+                found: found.into(),
+                wanted: T::SCHEMA,
+            });
+        }
+        let wanted = parse_message_type(T::MESSAGE).map_err(at(path))?;
+        if reader.file.metadata().file_metadata().schema() != &wanted {
+            return Err(RecordError::corrupt(
+                path,
+                "its columns are not those of its schema",
+            ));
+        }
+        Ok(reader)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+        let pairs = self.file.metadata().file_metadata().key_value_metadata()?;
+        pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.file.num_row_groups()
+    }
+
+    /// The columns of one row group.
+    pub(crate) fn group(&self, index: usize) -> Result<ColumnsIn<'_>, RecordError> {
+        let group = self.file.get_row_group(index).map_err(at(&self.path))?;
+        let rows = usize::try_from(group.metadata().num_rows())
+            .map_err(|_| RecordError::corrupt(&self.path, "a negative number of rows"))?;
+        Ok(ColumnsIn {
+            path: &self.path,
+            group,
+            rows,
+            next: 0,
+        })
+    }
+}
+
+/// The columns of one row group being read.
+pub(crate) struct ColumnsIn<'a> {
+    path: &'a Path,
+    group: Box<dyn RowGroupReader + 'a>,
+    rows: usize,
+    next: usize,
+}
+
+impl ColumnsIn<'_> {
+    /// Rows of the group.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The next column, every row of which has a value.
+    pub(crate) fn take<T: DataType>(&mut self) -> Result<Vec<T::T>, RecordError> {
+        let (values, _) = self.read::<T>(false)?;
+        if values.len() == self.rows {
+            return Ok(values);
+        }
+        Err(self.short(values.len()))
+    }
+
+    /// The next column, which is optional.
+    pub(crate) fn take_optional<T: DataType>(&mut self) -> Result<Vec<Option<T::T>>, RecordError> {
+        let (values, present) = self.read::<T>(true)?;
+        let wanted = present.iter().filter(|p| **p == 1).count();
+        if present.len() != self.rows || wanted != values.len() {
+            return Err(self.short(present.len()));
+        }
+        let mut values = values.into_iter();
+        Ok(present
+            .iter()
+            .map(|p| if *p == 1 { values.next() } else { None })
+            .collect())
+    }
+
+    fn read<T: DataType>(&mut self, optional: bool) -> Result<(Vec<T::T>, Vec<i16>), RecordError> {
+        let (mut values, mut present) = (Vec::new(), Vec::new());
+        let column = self
+            .group
+            .get_column_reader(self.next)
+            .map_err(at(self.path))?;
+        self.next += 1;
+        let mut column = get_typed_column_reader::<T>(column);
+        // One more row than the group claims to have, so that a longer column shows itself.
+        let mut left = self.rows + 1;
+        while left > 0 {
+            let levels = optional.then_some(&mut present);
+            let (read, _, _) = column
+                .read_records(left, levels, None, &mut values)
+                .map_err(at(self.path))?;
+            if read == 0 {
+                break;
+            }
+            left -= read;
+        }
+        Ok((values, present))
+    }
+
+    fn short(&self, found: usize) -> RecordError {
+        let reason = format!(
+            "column {} has {found} rows, its row group {}",
+            self.next - 1,
+            self.rows
+        );
+        RecordError::corrupt(self.path, reason)
+    }
+}
+
+/// Tells an error of the file system from damaged contents.
+fn at(path: &Path) -> impl Fn(ParquetError) -> RecordError {
+    let path = path.to_owned();
+    move |error| match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(source) => RecordError::Io {
+                action: "use",
+                path: path.clone(),
+                source: *source,
+            },
+            Err(other) => RecordError::corrupt(&path, other),
+        },
+        other => RecordError::corrupt(&path, other),
+    }
+}
