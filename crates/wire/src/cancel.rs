@@ -58,9 +58,8 @@ impl Canceller {
 
 fn deliver(mut socket: impl Read + Write, packet: &[u8]) -> std::io::Result<()> {
     socket.write_all(packet)?;
-    // The server closes the connection once it has acted.
-    socket.read(&mut [0])?;
-    Ok(())
+    // The server closes the connection, without a word, once it has acted.
+    socket.read_to_end(&mut Vec::new()).map(|_| ())
 }
 
 impl std::fmt::Debug for Canceller {

@@ -44,7 +44,7 @@ impl Error {
     /// The server's error with its detail, hint and context, one a line.
     #[must_use]
     pub fn explain(&self) -> String {
-        let mut text = self.to_string();
+        let mut lines = vec![self.to_string()];
         if let Self::Server {
             detail,
             hint,
@@ -53,12 +53,10 @@ impl Error {
         } = self
         {
             for (label, line) in [("DETAIL", detail), ("HINT", hint), ("CONTEXT", context)] {
-                if let Some(line) = line {
-                    text.push_str(&format!("\n{label}: {line}"));
-                }
+                lines.extend(line.as_ref().map(|line| format!("{label}: {line}")));
             }
         }
-        text
+        lines.join("\n")
     }
 }
 

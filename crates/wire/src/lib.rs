@@ -16,6 +16,7 @@ pub mod target;
 
 mod blocking;
 mod cancel;
+mod environment;
 mod error;
 mod replies;
 mod requests;
@@ -28,5 +29,5 @@ pub use cancel::Canceller;
 pub use error::Error;
 pub use replies::{Replies, Reply};
 pub use session::{Session, TransactionStatus};
-pub use target::{Address, Target};
+pub use target::{Address, Target, TargetError};
 pub use values::{Param, Row};

@@ -269,7 +269,7 @@ impl Session {
             match tag {
                 b'1' | b'2' | b'3' | b'D' | b'T' | b't' | b'n' | b'N' | b'A' | b'K' => {}
                 b'C' | b'I' | b's' => {
-                    self.running.statements = self.running.statements.saturating_sub(1)
+                    self.running.statements = self.running.statements.saturating_sub(1);
                 }
                 b'Z' => {
                     self.status = transaction_status(body)?;

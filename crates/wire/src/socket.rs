@@ -46,8 +46,8 @@ impl Socket {
         address: &Address,
         register: &mut impl FnMut(BorrowedFd<'_>) -> io::Result<()>,
     ) -> Result<Self, Error> {
-        let fd = open(address).map_err(|e| failed(address, "open a socket for", e.into()))?;
-        register(fd.as_fd()).map_err(|e| failed(address, "watch the socket of", e))?;
+        let fd = open(address).map_err(|e| failed(address, "open a socket for", &e.into()))?;
+        register(fd.as_fd()).map_err(|e| failed(address, "watch the socket of", &e))?;
         let started = match address {
             Address::Unix(path) => {
                 SocketAddrUnix::new(path).and_then(|name| rustix::net::connect(&fd, &name))
@@ -58,14 +58,14 @@ impl Socket {
             Ok(()) => {}
             Err(Errno::INPROGRESS) => connected(&fd)
                 .await
-                .map_err(|e| failed(address, "connect to", e.into()))?,
+                .map_err(|e| failed(address, "connect to", &e.into()))?,
             // Only a Unix socket answers so: it never waits for room.
             Err(Errno::AGAIN) => {
                 return Err(Error::Lost(format!(
                     "could not connect to {address}: the server's queue of new connections is full; connect again later or fewer at a time"
                 )));
             }
-            Err(errno) => return Err(failed(address, "connect to", errno.into())),
+            Err(errno) => return Err(failed(address, "connect to", &errno.into())),
         }
         Ok(Self {
             fd,
@@ -179,7 +179,7 @@ fn farewell(mut bytes: &[u8]) -> Option<Error> {
     last.map(|error| Error::Lost(error.to_string()))
 }
 
-fn failed(address: &Address, tried: &str, error: io::Error) -> Error {
+fn failed(address: &Address, tried: &str, error: &io::Error) -> Error {
     Error::Lost(format!("could not {tried} {address}: {error}"))
 }
 

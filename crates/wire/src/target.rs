@@ -1,7 +1,17 @@
 //! Where a server is and who we are to it.
 
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use crate::environment::Environment;
+use postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+/// Port of a server that nobody gave another.
+const DEFAULT_PORT: u16 = 5432;
+/// Where the distributions and `PostgreSQL` itself put the Unix socket.
+const SOCKET_DIRECTORIES: [&str; 3] = ["/var/run/postgresql", "/run/postgresql", "/tmp"];
+/// What a socket file's name starts with; the port follows.
+const SOCKET_PREFIX: &str = ".s.PGSQL.";
 
 /// A resolved address: name look-ups happen once, before any load is driven.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,7 +23,7 @@ pub enum Address {
 }
 
 /// Everything needed to open sessions.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Target {
     /// Tried in order.
     pub addresses: Vec<Address>,
@@ -27,11 +37,325 @@ pub struct Target {
     pub parameters: Vec<(String, String)>,
 }
 
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// Why a DSN leads to no target.
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    /// It is no connection string.
+    #[error(
+        "could not read the connection string: {0}; it looks like postgres://user@host:5432/database or like host=/tmp user=me dbname=db"
+    )]
+    Syntax(String),
+    /// It asks for encryption.
+    #[error(
+        "sslmode={0} asks for TLS, which tenbin does not speak yet; use sslmode=disable, a Unix socket or an SSH tunnel"
+    )]
+    Tls(String),
+    /// It asks for something else that tenbin does not do.
+    #[error("the connection string sets {0}, which tenbin does not honour; leave it out")]
+    Unsupported(&'static str),
+    /// Hosts and ports do not pair up.
+    #[error(
+        "the connection string names {hosts} hosts but {ports} ports; give one port, or one for each host"
+    )]
+    Ports {
+        /// Number of hosts.
+        hosts: usize,
+        /// Number of ports.
+        ports: usize,
+    },
+    /// A port that is no number.
+    #[error("PGPORT is {0:?}, which is no port; set it to a number from 1 to 65535")]
+    Port(String),
+    /// A name that has no address.
+    #[error(
+        "could not find the address of host {host:?}: {source}; check its spelling and the resolver"
+    )]
+    Resolve {
+        /// The name looked up.
+        host: String,
+        /// What the resolver said.
+        source: std::io::Error,
+    },
+    /// No user name anywhere.
+    #[error(
+        "no user name is known: neither the connection string nor PGUSER has one and this account has no name; add user=…"
+    )]
+    User,
+}
+
+impl Target {
+    /// Reads a connection string, `postgres://…` or `key=value …`, as libpq does: several hosts, Unix socket
+    /// directories; what it leaves out comes from `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`
+    /// and the password file. Host names are looked up here, once.
+    ///
+    /// Time limits and keep-alive settings are for administration only; sessions do not use them.
+    ///
+    /// # Errors
+    /// When it cannot be read, asks for TLS, or names a host that has no address.
+    pub fn parse(dsn: &str) -> Result<Self, TargetError> {
+        Self::parse_in(dsn, &Environment::of_process())
+    }
+
+    pub(crate) fn parse_in(dsn: &str, environment: &Environment<'_>) -> Result<Self, TargetError> {
+        // The `postgres` crate does not know these modes at all.
+        for mode in ["verify-ca", "verify-full"] {
+            if dsn.contains(&format!("sslmode={mode}")) {
+                return Err(TargetError::Tls(mode.to_owned()));
+            }
+        }
+        if !dsn.contains("sslmode")
+            && let Some(mode) = environment.variable("PGSSLMODE")
+            && matches!(mode.as_str(), "require" | "verify-ca" | "verify-full")
+        {
+            return Err(TargetError::Tls(mode));
+        }
+        let config: Config = dsn
+            .parse()
+            .map_err(|error| TargetError::Syntax(with_cause(&error)))?;
+        Self::from_config_in(&config, environment)
+    }
+
+    /// The target that `config` describes, completed as by [`Target::parse`].
+    ///
+    /// # Errors
+    /// As [`Target::parse`].
+    pub fn from_config(config: &Config) -> Result<Self, TargetError> {
+        Self::from_config_in(config, &Environment::of_process())
+    }
+
+    fn from_config_in(config: &Config, environment: &Environment<'_>) -> Result<Self, TargetError> {
+        if config.get_ssl_mode() == SslMode::Require {
+            return Err(TargetError::Tls("require".to_owned()));
+        }
+        if config.get_target_session_attrs() != TargetSessionAttrs::Any {
+            return Err(TargetError::Unsupported("target_session_attrs"));
+        }
+        let places = places(config, environment)?;
+        let mut addresses = Vec::new();
+        for (host, port) in &places {
+            addresses.extend(host.resolve(*port)?);
+        }
+        let named =
+            |name: Option<&str>| name.filter(|name| !name.is_empty()).map(ToOwned::to_owned);
+        let user = named(config.get_user())
+            .or_else(|| environment.variable("PGUSER"))
+            .or_else(|| environment.account())
+            .ok_or(TargetError::User)?;
+        let database = named(config.get_dbname())
+            .or_else(|| environment.variable("PGDATABASE"))
+            .unwrap_or_else(|| user.clone());
+        let password = config
+            .get_password()
+            .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+            .or_else(|| environment.variable("PGPASSWORD"))
+            .or_else(|| environment.stored_password(&places, &database, &user));
+        let mut parameters = vec![(
+            "application_name".to_owned(),
+            config.get_application_name().unwrap_or("tenbin").to_owned(),
+        )];
+        if let Some(options) = config.get_options() {
+            parameters.push(("options".to_owned(), options.to_owned()));
+        }
+        Ok(Self {
+            addresses,
+            user,
+            password,
+            database,
+            parameters,
+        })
+    }
+
+    /// The same target for the blocking `postgres` client, which does the administration.
+    #[must_use]
+    pub fn config(&self) -> Config {
+        let mut config = Config::new();
+        config
+            .user(&self.user)
+            .dbname(&self.database)
+            .ssl_mode(SslMode::Disable);
+        if let Some(password) = &self.password {
+            config.password(password);
+        }
+        for address in &self.addresses {
+            match address {
+                Address::Unix(path) => {
+                    config.host_path(path.parent().unwrap_or(Path::new("/")));
+                    config.port(socket_port(path).unwrap_or(DEFAULT_PORT));
+                }
+                Address::Tcp(name) => {
+                    config.host(&name.ip().to_string()).port(name.port());
+                }
+            }
+        }
+        let mut options = Vec::new();
+        for (name, value) in &self.parameters {
+            match name.as_str() {
+                "application_name" => {
+                    config.application_name(value);
+                }
+                "options" => options.push(value.clone()),
+                // The server splits options at spaces unless a backslash stands before them.
+                _ => {
+                    let value = value.replace('\\', "\\\\").replace(' ', "\\ ");
+                    options.push(format!("-c {name}={value}"));
+                }
+            }
+        }
+        if !options.is_empty() {
+            config.options(&options.join(" "));
+        }
+        config
+    }
+}
+
+/// A host as it was named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A directory with a Unix socket.
+    Directory(PathBuf),
+    /// A name or an address in text form.
+    Name(String),
+    /// An address that spares the look-up.
+    Ip(IpAddr),
+}
+
+impl Place {
+    fn named(text: &str) -> Self {
+        if text.starts_with('/') {
+            Self::Directory(text.into())
+        } else {
+            Self::Name(text.to_owned())
+        }
+    }
+
+    fn resolve(&self, port: u16) -> Result<Vec<Address>, TargetError> {
+        match self {
+            Self::Directory(directory) => Ok(vec![Address::Unix(socket_path(directory, port))]),
+            Self::Ip(ip) => Ok(vec![Address::Tcp((*ip, port).into())]),
+            Self::Name(host) => match (host.as_str(), port).to_socket_addrs() {
+                Ok(found) => Ok(found.map(Address::Tcp).collect()),
+                Err(source) => Err(TargetError::Resolve {
+                    host: host.clone(),
+                    source,
+                }),
+            },
+        }
+    }
+}
+
+/// Hosts and their ports, in the order in which they are to be tried.
+fn places(
+    config: &Config,
+    environment: &Environment<'_>,
+) -> Result<Vec<(Place, u16)>, TargetError> {
+    let mut hosts: Vec<Place> = config
+        .get_hosts()
+        .iter()
+        .filter_map(|host| match host {
+            Host::Tcp(name) if name.is_empty() => None,
+            Host::Tcp(name) => Some(Place::Name(name.clone())),
+            Host::Unix(directory) => Some(Place::Directory(directory.clone())),
+        })
+        .collect();
+    let ips = config
+        .get_hostaddrs()
+        .iter()
+        .copied()
+        .map(Place::Ip)
+        .collect::<Vec<_>>();
+    if !ips.is_empty() {
+        hosts = ips;
+    }
+    if hosts.is_empty()
+        && let Some(names) = environment.variable("PGHOST")
+    {
+        hosts = names.split(',').map(Place::named).collect();
+    }
+    let mut ports = config.get_ports().to_vec();
+    if ports.is_empty()
+        && let Some(numbers) = environment.variable("PGPORT")
+    {
+        for number in numbers.split(',') {
+            ports.push(
+                number
+                    .trim()
+                    .parse()
+                    .map_err(|_| TargetError::Port(numbers.clone()))?,
+            );
+        }
+    }
+    let first_port = ports.first().copied().unwrap_or(DEFAULT_PORT);
+    if hosts.is_empty() {
+        hosts.push(default_place(first_port));
+    }
+    match ports.len() {
+        0 | 1 => Ok(hosts.into_iter().map(|host| (host, first_port)).collect()),
+        len if len == hosts.len() => Ok(hosts.into_iter().zip(ports).collect()),
+        len => Err(TargetError::Ports {
+            hosts: hosts.len(),
+            ports: len,
+        }),
+    }
+}
+
+/// The first usual directory that has a socket for this port, else this machine by name.
+fn default_place(port: u16) -> Place {
+    let mut directories = SOCKET_DIRECTORIES.iter().map(Path::new);
+    directories
+        .find(|directory| socket_path(directory, port).exists())
+        .map_or_else(
+            || Place::Name("localhost".to_owned()),
+            |directory| Place::Directory(directory.into()),
+        )
+}
+
+fn socket_path(directory: &Path, port: u16) -> PathBuf {
+    directory.join(format!("{SOCKET_PREFIX}{port}"))
+}
+
+fn socket_port(path: &Path) -> Option<u16> {
+    path.file_name()?
+        .to_str()?
+        .strip_prefix(SOCKET_PREFIX)?
+        .parse()
+        .ok()
+}
+
+/// An error and what it says it comes from.
+fn with_cause(error: &dyn std::error::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => path.display().fmt(f),
             Self::Tcp(name) => name.fmt(f),
         }
+    }
+}
+
+/// For people: who, which database, where. Never the password.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "database \"{}\" as \"{}\" at ", self.database, self.user)?;
+        for (index, address) in self.addresses.iter().enumerate() {
+            write!(f, "{}{address}", if index == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target")
+            .field("addresses", &self.addresses)
+            .field("user", &self.user)
+            .field("password", &self.password.as_ref().map(|_| "(hidden)"))
+            .field("database", &self.database)
+            .field("parameters", &self.parameters)
+            .finish()
     }
 }

@@ -182,10 +182,10 @@ impl<'a> Row<'a> {
         if self.text {
             return self.parsed(column);
         }
-        match *bytes {
-            [a, b, c, d] => Ok(i32::from_be_bytes([a, b, c, d]).into()),
-            [a, b, c, d, e, f, g, h] => Ok(i64::from_be_bytes([a, b, c, d, e, f, g, h])),
-            [a, b] => Ok(i16::from_be_bytes([a, b]).into()),
+        match bytes.len() {
+            4 => Ok(i32::from_be_bytes(fixed(bytes)).into()),
+            8 => Ok(i64::from_be_bytes(fixed(bytes))),
+            2 => Ok(i16::from_be_bytes(fixed(bytes)).into()),
             _ => Err(unexpected(column, "not the width of an integer")),
         }
     }
@@ -196,9 +196,9 @@ impl<'a> Row<'a> {
         if self.text {
             return self.parsed(column);
         }
-        match *bytes {
-            [a, b, c, d] => Ok(f32::from_be_bytes([a, b, c, d]).into()),
-            [a, b, c, d, e, f, g, h] => Ok(f64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        match bytes.len() {
+            4 => Ok(f32::from_be_bytes(fixed(bytes)).into()),
+            8 => Ok(f64::from_be_bytes(fixed(bytes))),
             _ => Err(unexpected(
                 column,
                 "not the width of a floating-point number",
@@ -236,6 +236,12 @@ impl<'a> Row<'a> {
             .parse()
             .map_err(|_| unexpected(column, "not a number"))
     }
+}
+
+/// Bytes whose number the caller has checked.
+#[inline]
+fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.first_chunk().copied().unwrap_or([0; N])
 }
 
 /// The first value of a row (`None` inside for NULL) and what follows it; `None` when cut off.
