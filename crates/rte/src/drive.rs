@@ -1,19 +1,40 @@
 //! A run from beginning to end.
 
+use crate::board::{Board, Timeline};
+use crate::clock::{nanoseconds, seconds};
+use crate::control::{Control, Span};
 use crate::error::DriveError;
 use crate::options::Options;
-use crate::progress::Progress;
-use crate::result::Driven;
+use crate::progress::{KindProgress, Phase, Progress};
+use crate::recorder::recorder;
+use crate::result::{Connections, Driven, Ended, KindResult, Usage};
+use crate::shard::{Books, Common, Shard, Share};
 use crate::sink::RowSink;
-use std::sync::atomic::AtomicBool;
+use crate::times::Times;
+use crate::usage::rss_max_bytes;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 use tenbin_wire::Target;
-use tenbin_workload::Workload;
+use tenbin_workload::{Tally, Workload};
+
+/// How often the stop flag is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often progress is told.
+const TELL: Duration = Duration::from_millis(250);
+/// From all connections standing to the first terminal.
+const GO_NS: u64 = 20_000_000;
+/// Open files besides connections.
+const OTHER_FILES: u64 = 256;
 
 /// Drives `workload` against `target` and measures.
 ///
 /// Blocks until the run is over. `progress` is called on this thread about four
 /// times a second. Setting `stop` ends the run early and cleanly: what was
-/// measured is returned with [`Ended::Interrupted`](crate::Ended::Interrupted).
+/// measured is returned with [`Ended::Interrupted`].
 /// Transactions go to `sink` if there is one.
 ///
 /// # Errors
@@ -29,6 +50,276 @@ pub fn drive<W: Workload>(
     stop: &AtomicBool,
 ) -> Result<Driven<W::Tally>, DriveError> {
     options.check()?;
-    let _ = (workload, target, sink, progress, stop);
-    unimplemented!()
+    let kinds = workload.kinds();
+    let any_deferred = kinds.iter().any(|kind| kind.deferred);
+    allow_files(options, any_deferred)?;
+    let threads = options.threads();
+    let control = Control::new();
+    let board = Board::new(threads as usize, kinds.len());
+    let common = Common {
+        workload,
+        target,
+        options,
+        kinds: &kinds,
+        control: &control,
+        board: &board,
+        threads,
+    };
+    let watch = Watch::new(&control, &board, options, kinds.len());
+    thread::scope(|scope| {
+        let (common, control) = (&common, &control);
+        let (recorder, inbox) = recorder(threads as usize);
+        let recorder = sink.is_some().then_some(recorder);
+        let recording = sink.map(|sink| scope.spawn(|| inbox.feed(sink, control)));
+        let (tell, told) = channel();
+        let shards: Vec<_> = (0..threads)
+            .map(|index| {
+                let share = Share::new(index, options, any_deferred);
+                let (recorder, over) = (recorder.clone(), Over(tell.clone()));
+                scope.spawn(move || {
+                    let shard = Shard::new(common, share, recorder)?;
+                    shard.run(|| over.say(Note::Ready))
+                })
+            })
+            .collect();
+        drop((recorder, tell));
+        let watched = watch.until_over(&told, progress, stop);
+        let books: Vec<_> = shards.into_iter().map(join).collect();
+        let cpu_recording_s = recording.map_or(0.0, join);
+        let books = books.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let usage = Usage {
+            threads,
+            cpu_recording_s,
+            ..Usage::default()
+        };
+        Ok(sum_up(control, watched, books, usage))
+    })
+}
+
+/// Raises the limit of open files where the connections need it.
+fn allow_files(options: &Options, any_deferred: bool) -> Result<(), DriveError> {
+    let deferred = if any_deferred {
+        options.deferred_connections()
+    } else {
+        0
+    };
+    let connections = options.connections.saturating_add(deferred);
+    let needed = u64::from(connections) + OTHER_FILES;
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|limit| limit >= needed) {
+        return Ok(());
+    }
+    if let Some(limit) = maximum.filter(|limit| *limit < needed) {
+        return Err(DriveError::Files {
+            connections,
+            needed,
+            limit,
+        });
+    }
+    let raised = Rlimit {
+        current: Some(needed),
+        maximum,
+    };
+    setrlimit(Resource::Nofile, raised).map_err(|errno| DriveError::System {
+        what: "raise the limit of open files",
+        source: errno.into(),
+    })
+}
+
+/// What a shard tells.
+enum Note {
+    /// Its connections stand.
+    Ready,
+    /// It is through; true when it panicked.
+    Over(bool),
+}
+
+/// Tells that a shard is through, however it ends.
+struct Over(Sender<Note>);
+
+impl Over {
+    /// Nobody listens any more only when the run is being given up.
+    fn say(&self, note: Note) {
+        let _ = self.0.send(note);
+    }
+}
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.say(Note::Over(thread::panicking()));
+    }
+}
+
+fn join<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// What the watching thread knows.
+struct Watch<'a> {
+    control: &'a Control,
+    board: &'a Board,
+    options: &'a Options,
+    nothing: Vec<KindProgress>,
+    timeline: Option<Timeline>,
+    started_at: SystemTime,
+    interrupted: bool,
+}
+
+impl<'a> Watch<'a> {
+    fn new(control: &'a Control, board: &'a Board, options: &'a Options, kinds: usize) -> Self {
+        Self {
+            control,
+            board,
+            options,
+            nothing: vec![KindProgress::default(); kinds],
+            timeline: None,
+            started_at: SystemTime::now(),
+            interrupted: false,
+        }
+    }
+
+    /// Starts the shards when all are ready, and stays until all are through.
+    fn until_over(
+        mut self,
+        told: &Receiver<Note>,
+        progress: &mut dyn FnMut(&Progress<'_>),
+        stop: &AtomicBool,
+    ) -> Self {
+        let (mut ready, mut over) = (0, 0);
+        let mut last = Instant::now();
+        let threads = self.options.threads();
+        while over < threads {
+            match told.recv_timeout(LOOK) {
+                Ok(Note::Ready) => ready += 1,
+                Ok(Note::Over(panicked)) => {
+                    over += 1;
+                    if panicked || self.timeline.is_none() {
+                        self.control.abandon();
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if ready == threads && self.timeline.is_none() {
+                self.go();
+            }
+            if stop.load(Ordering::Relaxed) && !self.interrupted {
+                self.interrupt();
+            }
+            if last.elapsed() >= TELL {
+                last = Instant::now();
+                self.tell(progress);
+            }
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.collect(self.board);
+        }
+        self
+    }
+
+    fn go(&mut self) {
+        let options = self.options;
+        let now_ns = self.control.clock.now_ns();
+        let go_ns = now_ns + GO_NS;
+        let start_ns = go_ns + nanoseconds(options.ramp_up) + nanoseconds(options.warm_up);
+        let end_ns = start_ns + nanoseconds(options.duration);
+        let span = Span {
+            go_ns,
+            start_ns,
+            end_ns,
+        };
+        self.started_at = SystemTime::now() + Duration::from_nanos(start_ns - now_ns);
+        let (first, end) = (span.second(go_ns), span.second(end_ns - 1) + 1);
+        self.timeline = Some(Timeline::new(self.nothing.len(), first, end));
+        self.control.go(span);
+    }
+
+    fn interrupt(&mut self) {
+        self.interrupted = true;
+        if self.timeline.is_some() {
+            self.control.hurry();
+        } else {
+            self.control.abandon();
+        }
+    }
+
+    fn tell(&mut self, progress: &mut dyn FnMut(&Progress<'_>)) {
+        let span = self.control.span();
+        let now_ns = self.control.clock.now_ns();
+        let Some(timeline) = &mut self.timeline else {
+            let o = self.options;
+            progress(&Progress {
+                phase: Phase::Connecting,
+                elapsed_s: 0.0,
+                remaining_s: (o.ramp_up + o.warm_up + o.duration).as_secs_f64(),
+                kinds: &self.nothing,
+            });
+            return;
+        };
+        timeline.collect(self.board);
+        let full_ns = span.go_ns + nanoseconds(self.options.ramp_up);
+        let phase = match now_ns {
+            _ if now_ns >= span.end_ns => Phase::RampDown,
+            _ if now_ns >= span.start_ns => Phase::Measurement,
+            _ if now_ns >= full_ns => Phase::WarmUp,
+            _ => Phase::RampUp,
+        };
+        progress(&Progress {
+            phase,
+            elapsed_s: seconds(now_ns.saturating_sub(span.go_ns)),
+            remaining_s: seconds(span.end_ns.saturating_sub(now_ns)),
+            kinds: &timeline.kinds,
+        });
+    }
+}
+
+fn sum_up<T: Tally, O>(
+    control: &Control,
+    watched: Watch<'_>,
+    books: Vec<Books<T, O>>,
+    usage: Usage,
+) -> Driven<T> {
+    let ended = match control.take_failure() {
+        Some(error) => Ended::Failed(error),
+        None if watched.interrupted => Ended::Interrupted,
+        None => Ended::Planned,
+    };
+    let mut driven = Driven {
+        ended,
+        started_at: watched.started_at,
+        measured_s: seconds(control.span().measured_ns()),
+        kinds: Vec::new(),
+        tally: T::default(),
+        menu: Times::new(),
+        lateness: Times::new(),
+        timeline: watched.timeline.map_or_else(Vec::new, |t| t.points),
+        connections: Connections::default(),
+        deferred_queue_peak: 0,
+        usage: Usage {
+            rss_max_bytes: rss_max_bytes(),
+            ..usage
+        },
+    };
+    for books in books {
+        add(&mut driven, books);
+    }
+    driven
+}
+
+/// Adds one shard's books.
+fn add<T: Tally, O>(driven: &mut Driven<T>, books: Books<T, O>) {
+    if driven.kinds.is_empty() {
+        driven.kinds = books.kinds;
+    } else {
+        let pairs = driven.kinds.iter_mut().zip(&books.kinds);
+        pairs.for_each(|(mine, other): (&mut KindResult, _)| mine.merge(other));
+    }
+    driven.tally.merge(books.tally);
+    driven.menu.merge(&books.menu);
+    driven.lateness.merge(&books.lateness);
+    driven.connections.merge(&books.connections);
+    driven.deferred_queue_peak = driven.deferred_queue_peak.max(books.queue_peak);
+    driven.usage.cpu_user_s += books.cpu.user_s;
+    driven.usage.cpu_system_s += books.cpu.system_s;
+    driven.usage.recording_stall_s += books.stalled_s;
 }

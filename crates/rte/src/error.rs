@@ -8,6 +8,18 @@ pub enum DriveError {
     /// The options contradict each other.
     #[error("cannot drive the workload: {0}")]
     Options(String),
+    /// More files would have to be open than this process may have.
+    #[error(
+        "{connections} connections need {needed} open files, but this process may have {limit}; raise the limit (ulimit -Hn) or use fewer connections"
+    )]
+    Files {
+        /// Connections asked for, those of the deferred queue included.
+        connections: u32,
+        /// Files that would be open.
+        needed: u64,
+        /// The hard limit.
+        limit: u64,
+    },
     /// A connection could not be made before the start.
     #[error(
         "could not open {wanted} connections to drive the workload ({open} were open): {cause}; {mend}"

@@ -25,14 +25,17 @@
 
 mod board;
 mod clock;
+mod control;
 mod drive;
 mod error;
 mod options;
 mod progress;
+mod recorder;
 mod result;
 mod shard;
 mod sink;
 mod times;
+mod usage;
 
 pub use drive::drive;
 pub use error::{DriveError, RunError};

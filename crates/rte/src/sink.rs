@@ -36,5 +36,5 @@ pub trait RowSink<O>: Send {
     /// emulator, in any order between threads.
     fn rows(&mut self, rows: &[TransactionRow]) -> Result<(), SinkError>;
     /// Takes executed deferred transactions, likewise.
-    fn deferred(&mut self, rows: &mut Vec<DeferredRow<O>>) -> Result<(), SinkError>;
+    fn deferred(&mut self, rows: &[DeferredRow<O>]) -> Result<(), SinkError>;
 }

@@ -1,1 +1,325 @@
 //! One thread's share of terminals and connections.
+
+mod books;
+mod connection;
+mod floor;
+mod link;
+mod timers;
+
+pub(crate) use books::Books;
+
+use crate::board::Board;
+use crate::clock::nanoseconds;
+use crate::control::{Control, Span};
+use crate::error::{DriveError, RunError};
+use crate::options::Options;
+use crate::recorder::Recorder;
+use crate::usage::Cpu;
+use floor::Floor;
+use link::Link;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use std::cell::{RefCell, RefMut};
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tenbin_wire::Target;
+use tenbin_workload::{Kind, Workload};
+use timers::Who;
+
+/// How often a shard looks up from its work, nanoseconds.
+const TICK_NS: u64 = 250_000_000;
+/// The same before the start.
+const START_TICK_NS: u64 = 5_000_000;
+/// Events taken at once. Between two lots the timers are looked at.
+const EVENTS: usize = 64;
+/// What an interrupted or failed run gives its transactions in flight.
+const HURRY: Duration = Duration::from_secs(5);
+
+/// The same for all shards of a run.
+pub(crate) struct Common<'a, W: Workload> {
+    pub(crate) workload: &'a W,
+    pub(crate) target: &'a Target,
+    pub(crate) options: &'a Options,
+    pub(crate) kinds: &'a [Kind],
+    pub(crate) control: &'a Control,
+    pub(crate) board: &'a Board,
+    pub(crate) threads: u32,
+}
+
+/// What one shard gets of the whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Share {
+    /// From 0. Its terminals are those whose number leaves this rest divided by the number of threads.
+    pub(crate) index: u32,
+    pub(crate) terminals: u32,
+    pub(crate) connections: u32,
+    pub(crate) deferred_connections: u32,
+    pub(crate) deferred_queue: u32,
+}
+
+impl Share {
+    pub(crate) fn new(index: u32, options: &Options, any_deferred: bool) -> Self {
+        let threads = options.threads();
+        let part = |whole: u32| whole / threads + u32::from(index < whole % threads);
+        Self {
+            index,
+            terminals: part(options.terminals),
+            connections: part(options.connections),
+            deferred_connections: if any_deferred {
+                part(options.deferred_connections())
+            } else {
+                0
+            },
+            deferred_queue: part(options.deferred_queue).max(1),
+        }
+    }
+}
+
+/// The event loop and what its connections share.
+pub(crate) struct Shard<'a, W: Workload> {
+    common: &'a Common<'a, W>,
+    epoll: OwnedFd,
+    connections: u32,
+    floor: RefCell<Floor<'a, W>>,
+    link: RefCell<Link>,
+}
+
+type Connections<'s> = Vec<Option<Pin<Box<dyn Future<Output = ()> + 's>>>>;
+
+impl<'a, W: Workload> Shard<'a, W> {
+    pub(crate) fn new(
+        common: &'a Common<'a, W>,
+        share: Share,
+        recorder: Option<Recorder<W::Output>>,
+    ) -> Result<Self, DriveError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| DriveError::System {
+            what: "create an event loop",
+            source: e.into(),
+        })?;
+        let connections = share.connections + share.deferred_connections;
+        let limit_ns = nanoseconds(common.options.no_connection_limit);
+        let now_ns = common.control.clock.now_ns();
+        Ok(Self {
+            common,
+            epoll,
+            connections,
+            floor: RefCell::new(Floor::new(common, share, recorder)),
+            link: RefCell::new(Link::new(connections, limit_ns, now_ns)),
+        })
+    }
+
+    /// Opens the connections, reports by `ready` that they stand, waits for the start, and drives.
+    pub(crate) fn run(
+        self,
+        ready: impl FnOnce(),
+    ) -> Result<Books<W::Tally, W::Output>, DriveError> {
+        // The default lets every timer be 50 µs late; where this fails they are.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let mut connections: Connections<'_> = (0..self.connections)
+            .map(|me| Some(Box::pin(self.connection(me)) as Pin<Box<_>>))
+            .collect();
+        let driven = self.work_off(&mut connections, ready);
+        drop(connections);
+        driven?;
+        Ok(self.floor.into_inner().close())
+    }
+
+    fn work_off(
+        &self,
+        connections: &mut Connections<'_>,
+        ready: impl FnOnce(),
+    ) -> Result<(), DriveError> {
+        for me in 0..self.connections {
+            poll(connections, me);
+        }
+        let mut ready = Some(ready);
+        let mut cpu = CpuWatch::default();
+        let mut events = Vec::with_capacity(EVENTS);
+        self.floor().timers.push(self.now_ns(), Who::Tick);
+        loop {
+            if let Err(errno) = epoll::wait(
+                &self.epoll,
+                spare_capacity(&mut events),
+                self.pause().as_ref(),
+            ) && errno != Errno::INTR
+            {
+                return self.broken(errno.into());
+            }
+            self.fire(connections);
+            for event in events.drain(..) {
+                self.moved(connections, event);
+            }
+            self.dispatch(connections);
+            let now_ns = self.now_ns();
+            cpu.look(&self.floor().span, now_ns);
+            if let Some(fatal) = self.link().take_fatal() {
+                return Err(fatal);
+            }
+            if self.link().complete()
+                && let Some(ready) = ready.take()
+            {
+                ready();
+            }
+            if self.common.control.abandoned() || self.done(now_ns) {
+                break;
+            }
+        }
+        self.floor().books.cpu = cpu.used();
+        Ok(())
+    }
+
+    /// How long nothing needs to be done unless a socket moves.
+    fn pause(&self) -> Option<Timespec> {
+        let floor = self.floor();
+        let due_ns = floor.timers.next_ns()?;
+        let pause_ns = if self.link().runnable.is_empty() && !floor.has_work() {
+            due_ns.saturating_sub(self.now_ns())
+        } else {
+            0
+        };
+        Timespec::try_from(Duration::from_nanos(pause_ns)).ok()
+    }
+
+    /// Everything due by now.
+    fn fire(&self, connections: &mut Connections<'_>) {
+        let now_ns = self.now_ns();
+        self.floor().turn(now_ns);
+        loop {
+            let fired = self.floor().timers.pop(now_ns);
+            match fired {
+                Some((due_ns, Who::Terminal(seat))) => self.floor().wake(seat, due_ns),
+                Some((_, Who::Connection(me))) => poll(connections, me),
+                Some((_, Who::Tick)) => self.tick(now_ns),
+                Some((_, Who::Edge)) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// A socket moved.
+    fn moved(&self, connections: &mut Connections<'_>, event: epoll::Event) {
+        let flags = event.flags;
+        // The loop gave the number itself.
+        let me = u32::try_from(event.data.u64()).unwrap_or(u32::MAX);
+        let over = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+        if flags.intersects(over) {
+            self.link().hang_up(me);
+        }
+        poll(connections, me);
+    }
+
+    /// Gives what is due to free connections, each at most once over.
+    fn dispatch(&self, connections: &mut Connections<'_>) {
+        let runnable = std::mem::take(&mut self.link().runnable);
+        for me in runnable {
+            poll(connections, me);
+        }
+        let backlog = self.floor().backlog();
+        for _ in 0..backlog {
+            let assigned = self.floor().assign();
+            let Some(me) = assigned else { return };
+            poll(connections, me);
+        }
+    }
+
+    fn tick(&self, now_ns: u64) {
+        let mut floor = self.floor();
+        let span = self.common.control.span();
+        if span.go_ns == u64::MAX {
+            floor.timers.push(now_ns + START_TICK_NS, Who::Tick);
+            return;
+        }
+        if floor.span == Span::UNKNOWN {
+            self.link().start();
+            floor.enter(span);
+            floor.timers.push(span.start_ns, Who::Edge);
+            floor.timers.push(span.end_ns, Who::Edge);
+        }
+        floor.span = span;
+        floor.books.flush_deferred();
+        floor.timers.push(now_ns + TICK_NS, Who::Tick);
+        drop(floor);
+        if let Some((seconds, cause)) = self.link().forsaken(now_ns) {
+            let error = RunError::NoConnection { seconds, cause };
+            self.common.control.fail(error);
+        }
+    }
+
+    /// Whether nothing is left to wait for.
+    fn done(&self, now_ns: u64) -> bool {
+        let floor = self.floor();
+        let end_ns = floor.span.end_ns;
+        // A terminal whose transaction fell due just before the end may not have been woken yet.
+        if now_ns < end_ns || floor.timers.next_ns().is_some_and(|due_ns| due_ns < end_ns) {
+            return false;
+        }
+        let options = self.common.options;
+        let patience_ns = |limit: Duration| match self.common.control.hurried() {
+            true => nanoseconds(limit.min(HURRY)),
+            false => nanoseconds(limit),
+        };
+        let over_ns = now_ns - end_ns;
+        let (terminals, deferred) = floor.unfinished();
+        (terminals == 0 || over_ns >= patience_ns(options.ramp_down))
+            && (deferred == 0 || over_ns >= patience_ns(options.drain))
+    }
+
+    /// The event loop failed: an error before the start, the end of the run after it.
+    fn broken(&self, source: std::io::Error) -> Result<(), DriveError> {
+        let what = "wait for events";
+        if self.floor().span == Span::UNKNOWN {
+            return Err(DriveError::System { what, source });
+        }
+        self.common.control.fail(RunError::System { what, source });
+        Ok(())
+    }
+
+    fn floor(&self) -> RefMut<'_, Floor<'a, W>> {
+        self.floor.borrow_mut()
+    }
+
+    fn link(&self) -> RefMut<'_, Link> {
+        self.link.borrow_mut()
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.common.control.clock.now_ns()
+    }
+}
+
+/// Polls one connection. Wakers are not used: the loop knows when there is reason to.
+fn poll(connections: &mut Connections<'_>, me: u32) {
+    let slot = &mut connections[me as usize];
+    if let Some(connection) = slot {
+        let mut context = Context::from_waker(Waker::noop());
+        if connection.as_mut().poll(&mut context) == Poll::Ready(()) {
+            *slot = None;
+        }
+    }
+}
+
+/// The CPU time of this thread in the measurement interval.
+#[derive(Default)]
+struct CpuWatch {
+    start: Option<Cpu>,
+    end: Option<Cpu>,
+}
+
+impl CpuWatch {
+    fn look(&mut self, span: &Span, now_ns: u64) {
+        if self.start.is_none() && now_ns >= span.start_ns {
+            self.start = Some(Cpu::of_this_thread());
+        }
+        if self.end.is_none() && now_ns >= span.end_ns {
+            self.end = Some(Cpu::of_this_thread());
+        }
+    }
+
+    fn used(&self) -> Cpu {
+        let end = self.end.unwrap_or_else(Cpu::of_this_thread);
+        self.start.map_or(Cpu::default(), |start| end.since(start))
+    }
+}

@@ -1,0 +1,402 @@
+//! The floor of one shard: its terminals, who is due, and who is free to serve.
+
+use super::books::{Books, Failure, Served, outcome};
+use super::timers::{Timers, Who};
+use super::{Common, Share};
+use crate::control::Span;
+use crate::recorder::Recorder;
+use std::collections::VecDeque;
+use tenbin_record::Outcome;
+use tenbin_workload::{Cycle, Executed, Workload};
+
+/// Where a terminal is in its cycle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Has not begun.
+    Outside,
+    /// Thinks about the last result.
+    Thinking,
+    /// Keys in its choice.
+    Keying,
+    /// Its transaction is due, or under way.
+    Waiting,
+    /// Has gone: the run ends.
+    Gone,
+}
+
+/// One terminal.
+struct Seat<T> {
+    state: T,
+    cycle: Cycle,
+    /// When the screen was ready, or the result there: the stage began.
+    since_ns: u64,
+    /// When the transaction was due.
+    due_ns: u64,
+    stage: Stage,
+}
+
+/// A deferred transaction in the queue.
+pub(super) struct Queued<I> {
+    pub(super) input: I,
+    pub(super) kind: u8,
+    /// Its number in the run.
+    pub(super) terminal: u32,
+    pub(super) due_ns: u64,
+    pub(super) queued_ns: u64,
+}
+
+/// What a connection is given to do.
+pub(super) enum Job<I> {
+    /// The transaction of a terminal of this shard.
+    Terminal(u32),
+    /// A transaction out of the queue.
+    Deferred(Queued<I>),
+}
+
+/// What the floor knows of one connection.
+struct Desk<I> {
+    /// Given to it, not yet taken.
+    job: Option<Job<I>>,
+    /// Serves the queue of deferred transactions, not the terminals.
+    deferred: bool,
+}
+
+/// See the module.
+pub(super) struct Floor<'a, W: Workload> {
+    common: &'a Common<'a, W>,
+    share: Share,
+    pub(super) span: Span,
+    seats: Vec<Seat<W::Terminal>>,
+    pub(super) timers: Timers,
+    /// Terminals whose transaction is due, in the order in which they became so.
+    ready: VecDeque<u32>,
+    /// Deferred transactions that were accepted.
+    queue: VecDeque<Queued<W::Input>>,
+    queue_limit: usize,
+    /// Terminals that found the queue full.
+    turned_away: VecDeque<u32>,
+    desks: Vec<Desk<W::Input>>,
+    /// Free connections, for terminals and for the queue; the last one that came free is taken first.
+    idle: [Vec<u32>; 2],
+    /// Transactions due and without a result.
+    open: u64,
+    /// Deferred transactions being executed.
+    executing: u64,
+    pub(super) books: Books<W::Tally, W::Output>,
+}
+
+impl<'a, W: Workload> Floor<'a, W> {
+    pub(super) fn new(
+        common: &'a Common<'a, W>,
+        share: Share,
+        recorder: Option<Recorder<W::Output>>,
+    ) -> Self {
+        let terminals = share.terminals as usize;
+        let connections = share.connections + share.deferred_connections;
+        let desk = |number| Desk {
+            job: None,
+            deferred: number >= share.connections,
+        };
+        Self {
+            common,
+            share,
+            span: Span::UNKNOWN,
+            seats: Vec::new(),
+            timers: Timers::with_capacity(terminals + 2 * connections as usize + 4),
+            ready: VecDeque::with_capacity(terminals),
+            queue: VecDeque::new(),
+            queue_limit: share.deferred_queue as usize,
+            turned_away: VecDeque::new(),
+            desks: (0..connections).map(desk).collect(),
+            idle: [Vec::new(), Vec::new()],
+            open: 0,
+            executing: 0,
+            books: Books::new(common.kinds, recorder),
+        }
+    }
+
+    /// A terminal of this shard by its number in the run.
+    fn number(&self, seat: u32) -> u32 {
+        seat * self.common.threads + self.share.index
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.common.control.clock.now_ns()
+    }
+
+    /// Sends the terminals in, evenly spread over the ramp-up.
+    pub(super) fn enter(&mut self, span: Span) {
+        self.span = span;
+        let ramp_ns = crate::clock::nanoseconds(self.common.options.ramp_up);
+        let all = u128::from(self.common.options.terminals);
+        self.seats.reserve_exact(self.share.terminals as usize);
+        for seat in 0..self.share.terminals {
+            let number = self.number(seat);
+            let delay_ns = u128::from(ramp_ns) * u128::from(number) / all;
+            let at_ns = span.go_ns + u64::try_from(delay_ns).unwrap_or(ramp_ns);
+            self.seats.push(Seat {
+                state: self.common.workload.terminal(number),
+                cycle: Cycle {
+                    kind: 0,
+                    keying_ns: 0,
+                    think_ns: 0,
+                },
+                since_ns: at_ns,
+                due_ns: 0,
+                stage: Stage::Outside,
+            });
+            self.timers.push(at_ns, Who::Terminal(seat));
+        }
+    }
+
+    /// A terminal's timer fired.
+    pub(super) fn wake(&mut self, seat: u32, due_ns: u64) {
+        let now_ns = self.now_ns();
+        let Seat {
+            stage,
+            cycle,
+            since_ns,
+            ..
+        } = &self.seats[seat as usize];
+        let kind = &mut self.books.kinds[usize::from(cycle.kind)];
+        if self.span.holds(due_ns) {
+            self.books.lateness.record(now_ns.saturating_sub(due_ns));
+            // A pause of nothing is no pause (see `result`).
+            if due_ns > *since_ns {
+                match stage {
+                    Stage::Thinking => kind.think.record(now_ns - since_ns),
+                    Stage::Keying => kind.keying.record(now_ns - since_ns),
+                    _ => {}
+                }
+            }
+        }
+        match stage {
+            Stage::Keying => self.due(seat, due_ns),
+            _ => self.menu(seat, due_ns),
+        }
+    }
+
+    /// The menu is there and the terminal chooses, as was due at `due_ns`.
+    fn menu(&mut self, seat: u32, due_ns: u64) {
+        let place = &mut self.seats[seat as usize];
+        if due_ns >= self.span.end_ns {
+            place.stage = Stage::Gone;
+            return;
+        }
+        place.cycle = self.common.workload.choose(&mut place.state);
+        let ready_ns = self.common.control.clock.now_ns();
+        if self.span.holds(due_ns) {
+            self.books.menu.record(ready_ns.saturating_sub(due_ns));
+        }
+        place.since_ns = ready_ns;
+        place.stage = Stage::Keying;
+        let keying_ns = self.common.options.pacing.apply(place.cycle.keying_ns);
+        if keying_ns == 0 {
+            self.due(seat, due_ns);
+        } else {
+            self.timers.push(ready_ns + keying_ns, Who::Terminal(seat));
+        }
+    }
+
+    /// The terminal's transaction is due.
+    fn due(&mut self, seat: u32, due_ns: u64) {
+        let place = &mut self.seats[seat as usize];
+        if due_ns >= self.span.end_ns {
+            place.stage = Stage::Gone;
+            return;
+        }
+        place.due_ns = due_ns;
+        place.stage = Stage::Waiting;
+        self.open += 1;
+        let kind = usize::from(place.cycle.kind);
+        let Some(results) = &mut self.books.kinds[kind].deferred else {
+            self.ready.push_back(seat);
+            return;
+        };
+        if self.turned_away.is_empty() && self.queue.len() < self.queue_limit {
+            self.accept(seat);
+        } else {
+            results.full += u64::from(self.span.holds(due_ns));
+            self.turned_away.push_back(seat);
+        }
+    }
+
+    /// Takes a deferred transaction into the queue, which has room: the terminal has its answer.
+    fn accept(&mut self, seat: u32) {
+        let terminal = self.number(seat);
+        let place = &mut self.seats[seat as usize];
+        let (cycle, due_ns) = (place.cycle, place.due_ns);
+        let input = self.common.workload.input(&mut place.state, cycle.kind);
+        if self.span.holds(due_ns) {
+            let tally = &mut self.books.tally;
+            self.common.workload.tally(tally, cycle, &input, None);
+        }
+        let now_ns = self.now_ns();
+        self.queue.push_back(Queued {
+            input,
+            kind: cycle.kind,
+            terminal,
+            due_ns,
+            queued_ns: now_ns,
+        });
+        self.books.queue_peak = self.books.queue_peak.max(self.queue.len() as u64);
+        let served = Served {
+            kind: cycle.kind,
+            terminal,
+            due_ns,
+            started_ns: now_ns,
+            done_ns: now_ns,
+            retries: 0,
+        };
+        self.books.answered(&self.span, served, Outcome::Deferred);
+        let think_ns = self.rest(seat, now_ns);
+        // By a timer in any case: terminals that never wait must not keep the loop to themselves.
+        self.timers.push(now_ns + think_ns, Who::Terminal(seat));
+    }
+
+    /// The terminal has its result; returns how long it thinks.
+    fn rest(&mut self, seat: u32, now_ns: u64) -> u64 {
+        self.open -= 1;
+        let place = &mut self.seats[seat as usize];
+        place.since_ns = now_ns;
+        place.stage = Stage::Thinking;
+        self.common.options.pacing.apply(place.cycle.think_ns)
+    }
+
+    /// Gives work to a free connection: the connection to be polled, if there was both.
+    pub(super) fn assign(&mut self) -> Option<u32> {
+        if !self.ready.is_empty()
+            && let Some(desk) = self.idle[0].pop()
+        {
+            self.desks[desk as usize].job = self.ready.pop_front().map(Job::Terminal);
+            return Some(desk);
+        }
+        if !self.queue.is_empty()
+            && let Some(desk) = self.idle[1].pop()
+        {
+            self.desks[desk as usize].job = self.queue.pop_front().map(Job::Deferred);
+            self.executing += 1;
+            if let Some(seat) = self.turned_away.pop_front() {
+                self.accept(seat);
+            }
+            return Some(desk);
+        }
+        None
+    }
+
+    /// Transactions that wait for a connection to come free.
+    pub(super) fn backlog(&self) -> usize {
+        self.ready.len() + self.queue.len()
+    }
+
+    /// Whether [`Self::assign`] would find something.
+    pub(super) fn has_work(&self) -> bool {
+        !self.ready.is_empty() && !self.idle[0].is_empty()
+            || !self.queue.is_empty() && !self.idle[1].is_empty()
+    }
+
+    /// A connection is free.
+    pub(super) fn stand_by(&mut self, desk: u32) {
+        let deferred = self.desks[desk as usize].deferred;
+        self.idle[usize::from(deferred)].push(desk);
+    }
+
+    /// A free connection was lost.
+    pub(super) fn stand_down(&mut self, desk: u32) {
+        let deferred = self.desks[desk as usize].deferred;
+        self.idle[usize::from(deferred)].retain(|other| *other != desk);
+    }
+
+    /// The connection's job, if it was given one.
+    pub(super) fn take_job(&mut self, desk: u32) -> Option<Job<W::Input>> {
+        self.desks[desk as usize].job.take()
+    }
+
+    /// Keys in a terminal's transaction: its input and what is known of it, which starts now.
+    pub(super) fn key_in(&mut self, seat: u32) -> (W::Input, Served) {
+        let terminal = self.number(seat);
+        let place = &mut self.seats[seat as usize];
+        let kind = place.cycle.kind;
+        let input = self.common.workload.input(&mut place.state, kind);
+        let now_ns = self.common.control.clock.now_ns();
+        let served = Served {
+            kind,
+            terminal,
+            due_ns: place.due_ns,
+            started_ns: now_ns,
+            done_ns: now_ns,
+            retries: 0,
+        };
+        (input, served)
+    }
+
+    /// The terminal's transaction is over.
+    pub(super) fn finish(
+        &mut self,
+        seat: u32,
+        input: &W::Input,
+        served: Served,
+        executed: &Result<Executed<W::Output>, Failure>,
+    ) {
+        self.turn(served.done_ns);
+        match executed {
+            Ok(done) => self
+                .books
+                .answered(&self.span, served, outcome(done.committed)),
+            Err(failure) => self.books.failed(&self.span, served, failure),
+        }
+        if self.span.holds(served.due_ns) {
+            let cycle = self.seats[seat as usize].cycle;
+            let tally = &mut self.books.tally;
+            let done = executed.as_ref().ok();
+            self.common.workload.tally(tally, cycle, input, done);
+        }
+        let think_ns = self.rest(seat, served.done_ns);
+        if think_ns == 0 {
+            self.menu(seat, served.done_ns);
+        } else {
+            let at_ns = served.done_ns + think_ns;
+            self.timers.push(at_ns, Who::Terminal(seat));
+        }
+    }
+
+    /// A deferred transaction is over.
+    pub(super) fn finish_deferred(
+        &mut self,
+        queued_ns: u64,
+        served: Served,
+        executed: Result<Executed<W::Output>, Failure>,
+    ) {
+        self.turn(served.done_ns);
+        self.executing -= 1;
+        self.books.executed(&self.span, queued_ns, served, executed);
+    }
+
+    /// Chalks up the second before, when another has begun.
+    pub(super) fn turn(&mut self, now_ns: u64) {
+        if self.span == Span::UNKNOWN {
+            return;
+        }
+        let second = self.span.second(now_ns);
+        let shard = self.share.index as usize;
+        self.books.turn(self.common.board, shard, second);
+    }
+
+    /// Transactions of terminals, and deferred ones, that are not over.
+    pub(super) fn unfinished(&self) -> (u64, u64) {
+        let deferred = self.queue.len() as u64 + self.executing;
+        (self.open, deferred)
+    }
+
+    /// The shard is through; what is still under way stays without an end.
+    pub(super) fn close(mut self) -> Books<W::Tally, W::Output> {
+        for place in &self.seats {
+            if place.stage == Stage::Waiting && self.span.holds(place.due_ns) {
+                self.books.kinds[usize::from(place.cycle.kind)].unfinished += 1;
+            }
+        }
+        let shard = self.share.index as usize;
+        self.books.close(self.common.board, shard);
+        self.books
+    }
+}
