@@ -1,0 +1,149 @@
+//! Numbers as people read them.
+
+/// Fixed decimals, thousands set apart, a true minus sign; `–` for what is no number.
+pub(crate) fn decimal(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return "–".into();
+    }
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let negative = value < 0.0 && text.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let mut out = String::from(if negative { "−" } else { "" });
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + fraction
+}
+
+/// A count.
+pub(crate) fn count(value: u64) -> String {
+    decimal(value as f64, 0)
+}
+
+/// Three significant digits, never fewer than the whole part has.
+pub(crate) fn significant(value: f64) -> String {
+    let magnitude = value.abs();
+    let decimals = match magnitude {
+        _ if magnitude == 0.0 || magnitude >= 99.95 => 0,
+        _ if magnitude >= 9.995 => 1,
+        _ if magnitude >= 0.9995 => 2,
+        _ if magnitude >= 0.0005 => 3,
+        _ => 5,
+    };
+    decimal(value, decimals)
+}
+
+/// A response time with its unit: `412 µs`, `3.20 ms`, `1.5 s`.
+pub(crate) fn response(ms: f64) -> String {
+    let trimmed = |value: f64| {
+        let text = significant(value);
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text
+        }
+    };
+    match ms.abs() {
+        magnitude if magnitude < 0.9995 && magnitude > 0.0 => format!("{} µs", trimmed(ms * 1e3)),
+        magnitude if magnitude < 999.5 => format!("{} ms", trimmed(ms)),
+        _ => format!("{} s", trimmed(ms / 1e3)),
+    }
+}
+
+/// A length of time with its unit: `450 ms`, `58.3 s`, `5 min`, `2 h 30 min`.
+pub(crate) fn duration(seconds: f64) -> String {
+    if seconds < 120.0 {
+        return response(seconds * 1e3);
+    }
+    let whole = seconds.round();
+    let (hours, minutes, rest) = (
+        (whole / 3600.0).floor(),
+        (whole / 60.0).floor() % 60.0,
+        whole % 60.0,
+    );
+    let parts = [(hours, "h"), (minutes, "min"), (rest, "s")];
+    let parts = parts.iter().filter(|(value, _)| *value > 0.0);
+    let parts: Vec<String> = parts
+        .map(|(value, unit)| format!("{value} {unit}"))
+        .collect();
+    parts.join(" ")
+}
+
+/// A size with its unit: `512 B`, `3.2 GiB`.
+pub(crate) fn bytes(value: f64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = value;
+    let mut unit = 0;
+    while value.abs() >= 1023.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let text = if unit == 0 {
+        decimal(value, 0)
+    } else {
+        significant(value)
+    };
+    format!("{text} {}", UNITS[unit])
+}
+
+/// A share from 0 to 1 as percent: `43.2 %`.
+pub(crate) fn share(value: f64) -> String {
+    let decimals = if value.abs() < 0.0995 { 2 } else { 1 };
+    format!("{} %", decimal(value * 100.0, decimals))
+}
+
+/// A number of things in words: `1 error`, `2 errors`, `no errors`.
+pub(crate) fn counted(value: u64, one: &str, many: &str) -> String {
+    match value {
+        0 => format!("no {many}"),
+        1 => format!("1 {one}"),
+        _ => format!("{} {many}", count(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        assert_eq!(decimal(1_234_567.891, 1), "1,234,567.9");
+        assert_eq!(decimal(-12.5, 1), "−12.5");
+        assert_eq!(decimal(-0.04, 1), "0.0");
+        assert_eq!(decimal(f64::NAN, 1), "–");
+        assert_eq!(count(999), "999");
+        let shown: Vec<String> = [0.0, 0.001_234, 0.412, 1.234, 12.34, 123.4, 12_345.6]
+            .map(significant)
+            .into();
+        assert_eq!(
+            shown,
+            ["0", "0.001", "0.412", "1.23", "12.3", "123", "12,346"]
+        );
+    }
+
+    #[test]
+    fn units_follow_the_size() {
+        let shown: Vec<String> = [0.0412, 0.412, 3.2, 45.0, 999.0, 1500.0]
+            .map(response)
+            .into();
+        assert_eq!(
+            shown,
+            ["41.2 µs", "412 µs", "3.2 ms", "45 ms", "999 ms", "1.5 s"]
+        );
+        let shown: Vec<String> = [0.5, 60.0, 300.0, 9000.0, 3661.0].map(duration).into();
+        assert_eq!(
+            shown,
+            ["500 ms", "60 s", "5 min", "2 h 30 min", "1 h 1 min 1 s"]
+        );
+        assert_eq!(bytes(512.0), "512 B");
+        assert_eq!(bytes(25_769_803_776.0), "24.0 GiB");
+        assert_eq!(
+            (share(0.4321), share(0.0098)),
+            ("43.2 %".into(), "0.98 %".into())
+        );
+        assert_eq!(counted(0, "error", "errors"), "no errors");
+    }
+}

@@ -1,0 +1,375 @@
+//! From values to places on paper: linear and logarithmic axes with round ticks.
+
+use crate::format::{decimal, response};
+
+/// Where an axis has a line and what it says there.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Tick {
+    /// In the units of the data.
+    pub(crate) value: f64,
+    pub(crate) label: String,
+}
+
+/// What the numbers of an axis count, which decides their round steps and the unit they are shown in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Anything counted in tens.
+    Plain,
+    /// Seconds, shown in s, min or h.
+    ElapsedS,
+    /// Milliseconds, shown in µs, ms or s.
+    ResponseMs,
+    /// Bytes, shown in B, KiB, MiB …
+    Bytes,
+    /// A share from 0 to 1, shown in percent.
+    Share,
+}
+
+/// One axis: the values it spans, its ticks and the unit they are in.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Axis {
+    low: f64,
+    high: f64,
+    log: bool,
+    pub(crate) ticks: Vec<Tick>,
+    /// Symbol of the ticks' unit; empty when the numbers are plain or say it themselves.
+    pub(crate) unit: &'static str,
+}
+
+const TENS: &[f64] = &[1.0, 2.0, 5.0, 10.0];
+const SIXTIES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0];
+const TWOS: &[f64] = &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+
+/// A unit to show values in.
+struct Shown {
+    /// The smallest largest value it is used for, in units of the data.
+    from: f64,
+    symbol: &'static str,
+    /// Units of the data in one of it.
+    size: f64,
+    /// Round steps, of which powers of ten go on where the list ends.
+    steps: &'static [f64],
+}
+
+const fn shown(from: f64, symbol: &'static str, size: f64, steps: &'static [f64]) -> Shown {
+    Shown {
+        from,
+        symbol,
+        size,
+        steps,
+    }
+}
+
+const KIB: f64 = 1024.0;
+const PLAIN: &[Shown] = &[shown(0.0, "", 1.0, TENS)];
+const SHARE: &[Shown] = &[shown(0.0, "%", 0.01, TENS)];
+const ELAPSED: &[Shown] = &[
+    shown(0.0, "s", 1.0, SIXTIES),
+    shown(180.0, "min", 60.0, SIXTIES),
+    shown(10_800.0, "h", 3600.0, TENS),
+];
+const RESPONSE: &[Shown] = &[
+    shown(0.0, "µs", 0.001, TENS),
+    shown(1.0, "ms", 1.0, TENS),
+    shown(2000.0, "s", 1000.0, TENS),
+];
+const BYTES: &[Shown] = &[
+    shown(0.0, "B", 1.0, TWOS),
+    shown(2.0 * KIB, "KiB", KIB, TWOS),
+    shown(2.0 * KIB * KIB, "MiB", KIB * KIB, TWOS),
+    shown(2.0 * KIB * KIB * KIB, "GiB", KIB * KIB * KIB, TWOS),
+];
+
+impl Unit {
+    fn shown_up_to(self, high: f64) -> &'static Shown {
+        let table = match self {
+            Self::Plain => PLAIN,
+            Self::ElapsedS => ELAPSED,
+            Self::ResponseMs => RESPONSE,
+            Self::Bytes => BYTES,
+            Self::Share => SHARE,
+        };
+        let fits = |shown: &&Shown| high >= shown.from;
+        table.iter().rev().find(fits).unwrap_or(&table[0])
+    }
+}
+
+/// The smallest round number not below `raw`: one of `steps` where they reach, else 1, 2 or 5 times a power of ten.
+fn round_step(raw: f64, steps: &[f64]) -> f64 {
+    // A raw step that is round but for its last bits stays what it is.
+    let raw = raw * (1.0 - 1e-9);
+    let listed = steps.iter().copied().find(|step| *step >= raw);
+    if let (Some(step), true) = (listed, raw > 0.5) {
+        return step;
+    }
+    let power = 10_f64.powf(raw.log10().floor());
+    let within = TENS
+        .iter()
+        .map(|step| step * power)
+        .find(|step| *step >= raw);
+    within.unwrap_or(10.0 * power)
+}
+
+/// Finite bounds with room between them.
+fn sane(low: f64, high: f64) -> (f64, f64) {
+    let finite = |value: f64| {
+        if value.is_finite() {
+            value.clamp(-1e15, 1e15)
+        } else {
+            0.0
+        }
+    };
+    let (low, high) = (finite(low), finite(high));
+    let least = (low.abs().max(high.abs()) * 1e-6).max(1e-6);
+    if high - low >= least {
+        (low, high)
+    } else if low == 0.0 {
+        (0.0, 1.0)
+    } else {
+        (low, low + least.max(low.abs() * 0.1))
+    }
+}
+
+impl Axis {
+    /// Spans exactly `low..=high`, with at most about `wanted` ticks: for time, where empty ends mislead.
+    pub(crate) fn exact(low: f64, high: f64, wanted: u32, unit: Unit) -> Self {
+        let (low, high) = sane(low, high);
+        let shown = unit.shown_up_to(low.abs().max(high));
+        let step = round_step((high - low) / shown.size / f64::from(wanted), shown.steps);
+        let decimals = decimals_of(step);
+        let first = (low / shown.size / step - 1e-9).ceil();
+        let count = ((high / shown.size / step + 1e-9).floor() - first).max(0.0) as u32;
+        let ticks = (0..=count).map(|i| {
+            let value = (first + f64::from(i)) * step;
+            Tick {
+                value: value * shown.size,
+                label: decimal(value, decimals),
+            }
+        });
+        Self {
+            low,
+            high,
+            log: false,
+            ticks: ticks.collect(),
+            unit: shown.symbol,
+        }
+    }
+
+    /// Spans from zero to the first round value that `high` does not pass.
+    pub(crate) fn from_zero(high: f64, wanted: u32, unit: Unit) -> Self {
+        let (_, high) = sane(0.0, high.max(0.0));
+        let shown = unit.shown_up_to(high);
+        let step = round_step(high / shown.size / f64::from(wanted), shown.steps) * shown.size;
+        Self::exact(0.0, (high / step - 1e-9).ceil() * step, wanted, unit)
+    }
+
+    /// Logarithmic over response times in milliseconds; its labels carry their unit.
+    pub(crate) fn log_response(low_ms: f64, high_ms: f64) -> Self {
+        let bound = |value: f64| {
+            if value.is_finite() {
+                value.clamp(1e-6, 1e9)
+            } else {
+                1.0
+            }
+        };
+        let (low, high) = (bound(low_ms), bound(high_ms));
+        let first = low.log10().floor();
+        let last = high.log10().ceil().max(first + 1.0);
+        let fine: &[f64] = if last - first <= 2.0 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
+        let decades = (last - first) as i32;
+        let ticks = (0..=decades).flat_map(|decade| {
+            let power = 10_f64.powi(first as i32 + decade);
+            let fine = if decade == decades { &fine[..1] } else { fine };
+            fine.iter().map(move |step| Tick {
+                value: step * power,
+                label: response(step * power),
+            })
+        });
+        Self {
+            low: 10_f64.powf(first),
+            high: 10_f64.powf(last),
+            log: true,
+            ticks: ticks.collect(),
+            unit: "",
+        }
+    }
+
+    /// Where a value lies, from 0 at the low end to 1 at the high end; beyond the ends, the end.
+    pub(crate) fn place(&self, value: f64) -> f64 {
+        let place = if self.log {
+            let span = self.high.log10() - self.low.log10();
+            (value.max(self.low).log10() - self.low.log10()) / span
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        if place.is_finite() {
+            place.clamp(0.0, 1.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// The low end.
+    pub(crate) fn low(&self) -> f64 {
+        self.low
+    }
+
+    /// The high end.
+    pub(crate) fn high(&self) -> f64 {
+        self.high
+    }
+
+    /// `title [unit]`, or the title alone when the numbers say their unit.
+    pub(crate) fn titled(&self, title: &str) -> String {
+        if self.unit.is_empty() {
+            title.to_owned()
+        } else {
+            format!("{title} [{}]", self.unit)
+        }
+    }
+}
+
+/// Decimals that tell multiples of a round step apart.
+fn decimals_of(step: f64) -> usize {
+    (0..15)
+        .find(|decimals| {
+            let scaled = step * 10_f64.powi(*decimals);
+            (scaled - scaled.round()).abs() < 1e-6 && scaled.round() > 0.0
+        })
+        .map_or(0, |decimals| decimals as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn labels(axis: &Axis) -> Vec<&str> {
+        axis.ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn a_minute_with_its_warm_up_has_a_tick_every_ten_seconds() {
+        let axis = Axis::exact(-10.0, 60.0, 8, Unit::ElapsedS);
+        assert_eq!(
+            labels(&axis),
+            ["−10", "0", "10", "20", "30", "40", "50", "60"]
+        );
+        assert_eq!(axis.titled("time"), "time [s]");
+        assert_eq!(
+            (axis.place(-10.0), axis.place(25.0), axis.place(60.0)),
+            (0.0, 0.5, 1.0)
+        );
+    }
+
+    #[test]
+    fn long_runs_are_told_in_minutes_and_hours() {
+        let minutes = Axis::exact(0.0, 3600.0, 8, Unit::ElapsedS);
+        assert_eq!(
+            (labels(&minutes), minutes.unit),
+            (vec!["0", "10", "20", "30", "40", "50", "60"], "min")
+        );
+        let hours = Axis::exact(0.0, 36_000.0, 10, Unit::ElapsedS);
+        assert_eq!((hours.ticks.len(), hours.unit), (11, "h"));
+    }
+
+    #[test]
+    fn an_axis_from_zero_ends_on_a_tick() {
+        let axis = Axis::from_zero(18_450.0, 4, Unit::Plain);
+        assert_eq!(labels(&axis), ["0", "5,000", "10,000", "15,000", "20,000"]);
+        let bytes = Axis::from_zero(5.5 * 1024.0 * 1024.0, 4, Unit::Bytes);
+        assert_eq!(
+            (labels(&bytes), bytes.unit),
+            (vec!["0", "2", "4", "6"], "MiB")
+        );
+        let share = Axis::from_zero(0.33, 4, Unit::Share);
+        assert_eq!(
+            (labels(&share), share.unit),
+            (vec!["0", "10", "20", "30", "40"], "%")
+        );
+    }
+
+    #[test]
+    fn a_logarithmic_axis_spans_whole_decades() {
+        let axis = Axis::log_response(0.3, 900.0);
+        assert_eq!(labels(&axis), ["100 µs", "1 ms", "10 ms", "100 ms", "1 s"]);
+        assert!((axis.place(10.0) - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn nonsense_still_gives_an_axis() {
+        for (low, high) in [
+            (f64::NAN, f64::NAN),
+            (0.0, 0.0),
+            (5.0, 5.0),
+            (3.0, -3.0),
+            (0.0, f64::INFINITY),
+        ] {
+            assert!(!Axis::exact(low, high, 5, Unit::Plain).ticks.is_empty());
+            assert!(Axis::from_zero(high, 5, Unit::Bytes).ticks.len() >= 2);
+            assert!(Axis::log_response(low, high).ticks.len() >= 2);
+        }
+    }
+
+    fn unit() -> impl Strategy<Value = Unit> {
+        prop::sample::select(vec![
+            Unit::Plain,
+            Unit::ElapsedS,
+            Unit::ResponseMs,
+            Unit::Bytes,
+            Unit::Share,
+        ])
+    }
+
+    proptest! {
+        #[test]
+        fn ticks_are_even_distinct_and_within(
+            low in -1e6..1e6, span_exp in -3.0..9.0, wanted in 3_u32..12, unit in unit(),
+        ) {
+            let high = low + 10_f64.powf(span_exp);
+            let axis = Axis::exact(low, high, wanted, unit);
+            let values: Vec<f64> = axis.ticks.iter().map(|tick| tick.value).collect();
+            prop_assert!(values.len() <= wanted as usize + 1);
+            let slack = (axis.high() - axis.low()) * 1e-6;
+            prop_assert!(values.iter().all(|v| *v >= axis.low() - slack && *v <= axis.high() + slack));
+            if let [first, second, ..] = values.as_slice() {
+                let step = second - first;
+                prop_assert!(step > 0.0);
+                for pair in values.windows(2) {
+                    prop_assert!((pair[1] - pair[0] - step).abs() < step * 1e-3);
+                }
+            }
+            let mut seen: Vec<&str> = axis.ticks.iter().map(|tick| tick.label.as_str()).collect();
+            seen.dedup();
+            prop_assert_eq!(seen.len(), axis.ticks.len());
+        }
+
+        #[test]
+        fn an_axis_from_zero_covers_its_data_without_wasting_half(
+            high_exp in -3.0..14.0, wanted in 3_u32..12, unit in unit(),
+        ) {
+            let high = 10_f64.powf(high_exp);
+            let axis = Axis::from_zero(high, wanted, unit);
+            prop_assert!(axis.high() >= high * (1.0 - 1e-6));
+            prop_assert!(axis.ticks.len() >= 2);
+            prop_assert!(axis.ticks[0].value.abs() < f64::EPSILON);
+            prop_assert!(axis.place(high) > 0.29, "{} of {}", high, axis.high());
+            prop_assert!((axis.place(axis.ticks.last().unwrap().value) - 1.0).abs() < 1e-6);
+        }
+
+        #[test]
+        fn places_keep_order_and_stay_inside(
+            low in 1e-3..1e3, factor in 1.0..1e5, a in 1e-6..1e9, b in 1e-6..1e9,
+        ) {
+            for axis in [Axis::log_response(low, low * factor), Axis::exact(low, low * factor, 5, Unit::Plain)] {
+                let (a, b) = if a <= b { (a, b) } else { (b, a) };
+                prop_assert!(axis.place(a) <= axis.place(b));
+                prop_assert!((0.0..=1.0).contains(&axis.place(a)) && (0.0..=1.0).contains(&axis.place(b)));
+            }
+        }
+    }
+}
