@@ -1,1 +1,56 @@
-fn main() {}
+//! The `tenbin` command: thin subcommands over the crates below it.
+
+mod cmd;
+mod exit;
+mod live;
+mod place;
+mod signals;
+mod units;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A performance laboratory for PostgreSQL.
+///
+/// tenbin weighs one PostgreSQL configuration against another under the same
+/// load and says which is heavier, by how much, how sure it is, and why.
+#[derive(Parser)]
+#[command(name = "tenbin", version, max_term_width = 100, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  tenbin run tpcc                    the newest PostgreSQL, two warehouses, one minute
+  tenbin run tpcc --pg 17 --out a    the same on PostgreSQL 17, kept in ./a
+  tenbin compare a b                 which of two runs is heavier, and by how much
+
+Exit status: 0 done; 1 the answer is no (an audit or a check failed, a loss
+beyond the limit); 2 bad input; 3 the environment lacks something; 4 interrupted.";
+
+#[derive(Subcommand)]
+enum Command {
+    Run(cmd::run::Args),
+    Load(cmd::load::Args),
+    Check(cmd::check::Args),
+    Compare(cmd::compare::Args),
+    Report(cmd::report::Args),
+    Server(cmd::server::Args),
+    Doctor(cmd::doctor::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Run(args) => cmd::run::run(args),
+        Command::Load(args) => cmd::load::run(args),
+        Command::Check(args) => cmd::check::run(&args),
+        Command::Compare(args) => cmd::compare::run(&args),
+        Command::Report(args) => cmd::report::run(&args),
+        Command::Server(args) => cmd::server::run(args),
+        Command::Doctor(args) => cmd::doctor::run(&args),
+    };
+    exit::finish(result)
+}

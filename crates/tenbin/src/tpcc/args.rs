@@ -1,0 +1,174 @@
+//! What the command line says about TPC-C, and what follows from it.
+
+use crate::exit::{Failure, Result};
+use clap::{Args, ValueEnum};
+
+/// What is loaded; fixed by the data once they are there.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct LoadArgs {
+    /// Number of warehouses (the scale; about 105 MB each)
+    #[arg(short, long, visible_alias = "scale", value_name = "N", default_value = "2", allow_negative_numbers = true, value_parser = warehouses)]
+    pub(crate) warehouses: u32,
+    /// One seed, one stream of data and operations
+    #[arg(long, value_name = "N", default_value = "42")]
+    pub(crate) seed: u64,
+    /// Connections that load [default: one per core]
+    #[arg(long, value_name = "N")]
+    pub(crate) load_threads: Option<usize>,
+    /// Hash partitions by warehouse of every table but item (PostgreSQL 11 and newer)
+    #[arg(long, value_name = "N")]
+    pub(crate) partitions: Option<u32>,
+    /// Leave out the foreign keys
+    #[arg(long)]
+    pub(crate) no_foreign_keys: bool,
+    /// Tablespace of a table or index: stock=fast, orders_pkey=slow; may be repeated
+    #[arg(long, value_name = "RELATION=TABLESPACE", value_parser = pair)]
+    pub(crate) tablespace: Vec<(String, String)>,
+    /// Drop and load again what an earlier load made
+    #[arg(long)]
+    pub(crate) replace: bool,
+}
+
+/// How it is driven.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct DriveArgs {
+    /// Terminals, spread evenly over the warehouses [default: 10 a warehouse]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) terminals: Option<u32>,
+    /// Connections, shared first come first served when fewer than terminals [default: one a terminal, at most 100]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub(crate) connections: Option<u32>,
+    /// Driver threads [default: from the number of connections]
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<u32>,
+    /// Keying and think times: none, spec, or a factor of the standard's
+    #[arg(long, value_name = "spec|none|FACTOR", default_value = "none")]
+    pub(crate) pacing: Pacing,
+    /// Length of the measurement interval
+    #[arg(short, long, default_value = "60s", value_parser = crate::units::duration)]
+    pub(crate) duration: std::time::Duration,
+    /// Time under full load before the interval
+    #[arg(long, default_value = "10s", value_parser = crate::units::duration)]
+    pub(crate) warmup: std::time::Duration,
+    /// Time over which terminals start [default: none; with pacing, two mean cycles]
+    #[arg(long, value_parser = crate::units::duration)]
+    pub(crate) ramp_up: Option<std::time::Duration>,
+    /// Run the five transactions as server functions
+    #[arg(long)]
+    pub(crate) procedures: bool,
+    /// Isolation level of every transaction
+    #[arg(long, value_enum, default_value = "read-committed")]
+    pub(crate) isolation: IsolationArg,
+    /// Draw transactions by weight instead of from the card deck: NEW-ORDER,PAYMENT,ORDER-STATUS,DELIVERY,STOCK-LEVEL
+    #[arg(long, value_name = "W,W,W,W,W", value_parser = weights)]
+    pub(crate) weights: Option<Weights>,
+    /// Attempts at a transaction that fails to serialize or deadlocks
+    #[arg(long, value_name = "N", default_value = "10")]
+    pub(crate) max_tries: u32,
+}
+
+/// Weights in the order of the kinds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Weights(pub(crate) [f64; 5]);
+
+/// How terminals are paced.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Pacing {
+    /// No keying or think times.
+    None,
+    /// The standard's.
+    Spec,
+    /// The standard's times this factor.
+    Factor(f64),
+}
+
+impl std::str::FromStr for Pacing {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "spec" => Ok(Self::Spec),
+            _ => match text.parse::<f64>() {
+                Ok(factor) if factor > 0.0 && factor <= 1000.0 => Ok(Self::Factor(factor)),
+                _ => Err("give spec, none, or a factor above 0 and up to 1000 (0.1: a tenth of the standard's times)".into()),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Pacing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Spec => f.write_str("spec"),
+            Self::Factor(factor) => write!(f, "{factor}"),
+        }
+    }
+}
+
+/// Isolation levels of SQL that PostgreSQL tells apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum IsolationArg {
+    /// PostgreSQL's default
+    ReadCommitted,
+    /// Snapshot isolation
+    RepeatableRead,
+    /// Serializable snapshot isolation: what TPC-C's clause 3.4 asks of most pairs of transactions
+    Serializable,
+}
+
+impl DriveArgs {
+    /// Terminals, after checking them against the warehouses.
+    pub(crate) fn terminals(&self, warehouses: u32) -> Result<u32> {
+        let terminals = self.terminals.unwrap_or(warehouses.saturating_mul(10));
+        if terminals < warehouses {
+            return Err(Failure::bad_input(format!(
+                "{terminals} terminals are fewer than {warehouses} warehouses: every warehouse needs one of its own (clause 4.2.2 asks for 10); give --terminals {warehouses} or more"
+            )));
+        }
+        Ok(terminals)
+    }
+
+    /// Connections, at least one and no more than terminals.
+    pub(crate) fn connections(&self, terminals: u32) -> Result<u32> {
+        match self.connections {
+            Some(0) => Err(Failure::bad_input("--connections 0: a load needs at least one connection")),
+            Some(count) if count > terminals => Err(Failure::bad_input(format!(
+                "--connections {count} is more than the {terminals} terminals that could use them"
+            ))),
+            Some(count) => Ok(count),
+            None => Ok(terminals.min(100)),
+        }
+    }
+}
+
+fn warehouses(text: &str) -> std::result::Result<u32, String> {
+    match text.parse::<i64>() {
+        Ok(count @ 1..=1_000_000) => u32::try_from(count).map_err(|error| error.to_string()),
+        Ok(count) if count > 0 => {
+            Err(format!("{count} warehouses would need about {} TB; at most 1,000,000", count / 9_500))
+        }
+        _ => Err("give a whole number of warehouses, 1 or more".into()),
+    }
+}
+
+fn pair(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("write RELATION=TABLESPACE".into()),
+    }
+}
+
+fn weights(text: &str) -> std::result::Result<Weights, String> {
+    let numbers: Vec<f64> = text
+        .split(',')
+        .map(|part| part.trim().parse::<f64>().map_err(|error| format!("{part:?}: {error}")))
+        .collect::<std::result::Result<_, _>>()?;
+    let array: [f64; 5] = numbers.try_into().map_err(|_| "give five weights, separated by commas".to_owned())?;
+    if array.iter().any(|weight| !weight.is_finite() || *weight < 0.0) || array.iter().sum::<f64>() <= 0.0 {
+        return Err("weights are 0 or more, and not all 0".into());
+    }
+    Ok(Weights(array))
+}
+
