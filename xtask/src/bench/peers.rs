@@ -1,0 +1,36 @@
+//! Peers from the registries, put into a folder under the build directory.
+
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// go-tpc as the Go module proxy has it.
+const GO_TPC: &str = "v1.0.12";
+
+/// Builds go-tpc, or says by name why it is left out.
+pub(crate) fn go_tpc(folder: &Path) -> Result<PathBuf> {
+    let program = folder.join("go-tpc");
+    if program.exists() {
+        return Ok(program);
+    }
+    let module = folder.join("go-tpc-module");
+    std::fs::create_dir_all(&module)?;
+    // A module of our own that asks for one version: `go install …@version` would ask for a list of all.
+    std::fs::write(
+        module.join("go.mod"),
+        format!("module peers\n\ngo 1.21\n\nrequire github.com/pingcap/go-tpc {GO_TPC}\n"),
+    )?;
+    eprintln!("building go-tpc {GO_TPC} from the Go module proxy …");
+    let status = Command::new("go")
+        .args(["build", "-mod=mod", "-o"])
+        .arg(&program)
+        .arg("github.com/pingcap/go-tpc/cmd/go-tpc")
+        .env("GONOSUMDB", "*")
+        .current_dir(&module)
+        .status()
+        .context("go-tpc needs Go: cannot run `go`")?;
+    if !status.success() {
+        bail!("go-tpc {GO_TPC} could not be built: {status}");
+    }
+    Ok(program)
+}
