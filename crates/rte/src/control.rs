@@ -12,6 +12,7 @@ const NOTICE: Duration = Duration::from_millis(500);
 
 /// When things happen, as far as it is known. [`Clock`] times, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "names carry their unit")]
 pub(crate) struct Span {
     /// The first terminal starts.
     pub(crate) go_ns: u64,

@@ -66,7 +66,7 @@ impl<W: Workload> Shard<'_, W> {
                 self.sleep(me, self.now_ns() + pause_ns).await;
             }
             self.link().ask(me);
-            poll_fn(|_| self.link().permitted(me)).await;
+            poll_fn(|_| ready_if(self.link().permitted(me))).await;
             let opened = self.attempt_to_open(me).await;
             self.link().release();
             match opened {
@@ -120,11 +120,7 @@ impl<W: Workload> Shard<'_, W> {
 
     async fn sleep(&self, me: u32, until_ns: u64) {
         self.floor().timers.push(until_ns, Who::Connection(me));
-        poll_fn(|_| match self.now_ns() >= until_ns {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
+        poll_fn(|_| ready_if(self.now_ns() >= until_ns)).await;
     }
 
     /// Waits for something to do. `None`: the server hung up meanwhile.
@@ -168,9 +164,9 @@ impl<W: Workload> Shard<'_, W> {
         let attempt = self.execute(session, &queued.input, served, true).await;
         served.done_ns = self.now_ns();
         served.retries = attempt.retries;
-        let queued_ns = queued.queued_ns;
+        let accepted_ns = queued.accepted_ns;
         self.floor()
-            .finish_deferred(queued_ns, served, attempt.executed);
+            .finish_deferred(accepted_ns, served, attempt.executed);
         attempt.sound && self.settle(session).await
     }
 
@@ -222,6 +218,14 @@ impl<W: Workload> Shard<'_, W> {
         }
         session.query("ROLLBACK");
         session.sync().await.is_ok() && session.status() == TransactionStatus::Idle
+    }
+}
+
+fn ready_if(ready: bool) -> Poll<()> {
+    if ready {
+        Poll::Ready(())
+    } else {
+        Poll::Pending
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Queued<I> {
     /// Its number in the run.
     pub(super) terminal: u32,
     pub(super) due_ns: u64,
-    pub(super) queued_ns: u64,
+    pub(super) accepted_ns: u64,
 }
 
 /// What a connection is given to do.
@@ -237,7 +237,7 @@ impl<'a, W: Workload> Floor<'a, W> {
             kind: cycle.kind,
             terminal,
             due_ns,
-            queued_ns: now_ns,
+            accepted_ns: now_ns,
         });
         self.books.queue_peak = self.books.queue_peak.max(self.queue.len() as u64);
         let served = Served {
@@ -363,13 +363,14 @@ impl<'a, W: Workload> Floor<'a, W> {
     /// A deferred transaction is over.
     pub(super) fn finish_deferred(
         &mut self,
-        queued_ns: u64,
+        accepted_ns: u64,
         served: Served,
         executed: Result<Executed<W::Output>, Failure>,
     ) {
         self.turn(served.done_ns);
         self.executing -= 1;
-        self.books.executed(&self.span, queued_ns, served, executed);
+        self.books
+            .executed(&self.span, accepted_ns, served, executed);
     }
 
     /// Chalks up the second before, when another has begun.

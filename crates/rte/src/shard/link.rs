@@ -2,7 +2,6 @@
 
 use crate::error::DriveError;
 use std::collections::VecDeque;
-use std::task::Poll;
 
 /// Connections opened at once by one shard: the server forks for each, and its queue is short.
 const OPENING: u32 = 32;
@@ -56,11 +55,8 @@ impl Link {
     }
 
     /// Whether it has come; it is used up by this.
-    pub(super) fn permitted(&mut self, me: u32) -> Poll<()> {
-        match std::mem::take(&mut self.permits[me as usize]) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
+    pub(super) fn permitted(&mut self, me: u32) -> bool {
+        std::mem::take(&mut self.permits[me as usize])
     }
 
     /// An attempt is over: the next may begin.

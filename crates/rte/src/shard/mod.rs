@@ -257,10 +257,9 @@ impl<'a, W: Workload> Shard<'a, W> {
             return false;
         }
         let options = self.common.options;
-        let patience_ns = |limit: Duration| match self.common.control.hurried() {
-            true => nanoseconds(limit.min(HURRY)),
-            false => nanoseconds(limit),
-        };
+        let hurried = self.common.control.hurried();
+        let patience_ns =
+            |limit: Duration| nanoseconds(if hurried { limit.min(HURRY) } else { limit });
         let over_ns = now_ns - end_ns;
         let (terminals, deferred) = floor.unfinished();
         (terminals == 0 || over_ns >= patience_ns(options.ramp_down))

@@ -6,7 +6,7 @@ use crate::support::{options, run, run_with};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenbin_record::Outcome;
-use tenbin_rte::{Ended, Options, Phase, Times};
+use tenbin_rte::{Ended, KindResult, Options, Phase, Times};
 
 #[test]
 fn counts_and_histograms_are_those_of_the_rows() {
@@ -75,7 +75,7 @@ fn counts_and_histograms_are_those_of_the_rows() {
     );
     assert_eq!(
         driven.tally.0.len() as u64,
-        driven.kinds.iter().map(|k| k.due()).sum::<u64>()
+        driven.kinds.iter().map(KindResult::due).sum::<u64>()
     );
     assert_eq!((driven.connections.opened, driven.connections.lost), (5, 0));
     let first = driven.timeline.first().map(|point| point.at_s);

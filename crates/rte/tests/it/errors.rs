@@ -2,7 +2,7 @@
 
 use crate::support::server::{Server, signal};
 use crate::support::toy::{Step, Toy};
-use crate::support::{Rows, options, run, run_with};
+use crate::support::{Kept, options, run, run_with};
 use rustix::process::Signal;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
@@ -268,13 +268,11 @@ fn a_pause_of_the_server_shows_for_all_who_were_due() {
             if now.phase == Phase::Measurement && now.elapsed_s > 1.0 && !paused {
                 paused = true;
                 let pids = backends(&server);
-                pids.iter()
-                    .for_each(|pid| signal(*pid, Signal::STOP).expect("stopped"));
+                send(&pids, Signal::STOP);
                 resume = Some((Instant::now() + PAUSE, pids));
             }
             if let Some((_, pids)) = resume.take_if(|(at, _)| Instant::now() >= *at) {
-                pids.iter()
-                    .for_each(|pid| signal(*pid, Signal::CONT).expect("resumed"));
+                send(&pids, Signal::CONT);
             }
         },
     );
@@ -287,12 +285,16 @@ fn a_pause_of_the_server_shows_for_all_who_were_due() {
     assert_eq!((kind.errors.count(), kind.unfinished), (0, 0));
 }
 
+fn send(pids: &[u32], which: Signal) {
+    for pid in pids {
+        signal(*pid, which).expect("the backend is there");
+    }
+}
+
 fn cannot_start(target: &Target, options: &Options) -> DriveError {
     let stop = AtomicBool::new(false);
-    match drive(&Toy::reading(), target, options, None, &mut |_| (), &stop) {
-        Ok(_) => panic!("it started"),
-        Err(error) => error,
-    }
+    let driven = drive(&Toy::reading(), target, options, None, &mut |_| (), &stop);
+    driven.err().expect("nothing to start with")
 }
 
 #[test]
@@ -343,9 +345,9 @@ fn a_sink_that_fails_ends_the_run() {
         duration: Duration::from_hours(1),
         ..options(4, 4)
     };
-    let mut sink = Rows {
+    let mut sink = Kept {
         full: true,
-        ..Rows::default()
+        ..Kept::default()
     };
     let stop = AtomicBool::new(false);
     let toy = Toy::reading();

@@ -12,13 +12,13 @@ use toy::{Ops, Toy};
 
 /// Keeps every row, or fails at the first.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub(crate) struct Kept {
     pub(crate) rows: Vec<TransactionRow>,
     pub(crate) deferred: Vec<DeferredRow<u64>>,
     pub(crate) full: bool,
 }
 
-impl RowSink<u64> for Rows {
+impl RowSink<u64> for Kept {
     fn rows(&mut self, rows: &[TransactionRow]) -> Result<(), SinkError> {
         if self.full {
             return Err("no space left on device".into());
@@ -42,7 +42,7 @@ pub(crate) fn options(terminals: u32, connections: u32) -> Options {
 }
 
 /// Drives and keeps all rows.
-pub(crate) fn run(toy: &Toy, target: &Target, options: &Options) -> (Driven<Ops>, Rows) {
+pub(crate) fn run(toy: &Toy, target: &Target, options: &Options) -> (Driven<Ops>, Kept) {
     run_with(toy, target, options, &mut |_, _| ())
 }
 
@@ -52,8 +52,8 @@ pub(crate) fn run_with(
     target: &Target,
     options: &Options,
     look: &mut dyn FnMut(&Progress<'_>, &AtomicBool),
-) -> (Driven<Ops>, Rows) {
-    let mut rows = Rows::default();
+) -> (Driven<Ops>, Kept) {
+    let mut rows = Kept::default();
     let stop = AtomicBool::new(false);
     let mut progress = |progress: &Progress<'_>| look(progress, &stop);
     let driven = drive(toy, target, options, Some(&mut rows), &mut progress, &stop);
