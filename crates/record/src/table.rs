@@ -3,7 +3,7 @@
 use crate::RecordError;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::reader::get_typed_column_reader;
-use parquet::data_type::DataType;
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
@@ -63,6 +63,14 @@ impl ColumnsOut<'_> {
             .ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
         column.typed::<T>().write_batch(values, present, None)?;
         column.close()
+    }
+
+    /// Writes the next column, every row of which has a value.
+    pub(crate) fn put_all<T: DataType>(
+        &mut self,
+        values: impl Iterator<Item = T::T>,
+    ) -> ParquetResult<()> {
+        self.put::<T>(&values.collect::<Vec<_>>(), None)
     }
 
     /// Writes the next column, which is optional.
@@ -189,6 +197,8 @@ fn drain<T: Table>(
 pub(crate) struct TableReader {
     path: PathBuf,
     file: SerializedFileReader<File>,
+    /// The row group to be read next.
+    next: usize,
 }
 
 impl TableReader {
@@ -198,6 +208,7 @@ impl TableReader {
         let reader = Self {
             path: path.to_owned(),
             file,
+            next: 0,
         };
         let found = reader.metadata(SCHEMA_KEY).unwrap_or("no tenbin schema");
         if found != T::SCHEMA {
@@ -217,21 +228,31 @@ impl TableReader {
         Ok(reader)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
     pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
         let pairs = self.file.metadata().file_metadata().key_value_metadata()?;
         pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
     }
 
-    pub(crate) fn groups(&self) -> usize {
-        self.file.num_row_groups()
+    /// Decodes the next row group; none behind the last, and none behind an error.
+    pub(crate) fn next_group<R>(
+        &mut self,
+        decode: impl FnOnce(&mut ColumnsIn<'_>) -> Result<Vec<R>, RecordError>,
+    ) -> Option<Result<Vec<R>, RecordError>> {
+        if self.next == self.file.num_row_groups() {
+            return None;
+        }
+        let rows = self
+            .group(self.next)
+            .and_then(|mut columns| decode(&mut columns));
+        self.next = if rows.is_ok() {
+            self.next + 1
+        } else {
+            self.file.num_row_groups()
+        };
+        Some(rows)
     }
 
-    /// The columns of one row group.
-    pub(crate) fn group(&self, index: usize) -> Result<ColumnsIn<'_>, RecordError> {
+    fn group(&self, index: usize) -> Result<ColumnsIn<'_>, RecordError> {
         let group = self.file.get_row_group(index).map_err(at(&self.path))?;
         let rows = usize::try_from(group.metadata().num_rows())
             .map_err(|_| RecordError::corrupt(&self.path, "a negative number of rows"))?;
@@ -302,6 +323,12 @@ impl ColumnsIn<'_> {
             left -= read;
         }
         Ok((values, present))
+    }
+
+    /// A value that its column may not have.
+    pub(crate) fn unknown(&self, what: &str, value: &ByteArray) -> RecordError {
+        let reason = format!("unknown {what} {:?}", String::from_utf8_lossy(value.data()));
+        RecordError::corrupt(self.path, reason)
     }
 
     fn short(&self, found: usize) -> RecordError {

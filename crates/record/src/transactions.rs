@@ -204,7 +204,6 @@ impl TransactionWriter {
 pub struct TransactionReader {
     table: TableReader,
     kinds: Vec<String>,
-    next: usize,
 }
 
 impl TransactionReader {
@@ -214,11 +213,7 @@ impl TransactionReader {
         let kinds = table.metadata(KINDS_KEY).unwrap_or_default();
         let kinds = serde_json::from_str(kinds)
             .map_err(|error| RecordError::corrupt(path, format!("{KINDS_KEY}: {error}")))?;
-        Ok(Self {
-            table,
-            kinds,
-            next: 0,
-        })
+        Ok(Self { table, kinds })
     }
 
     /// The names that [`TransactionRow::kind`] counts.
@@ -226,56 +221,46 @@ impl TransactionReader {
     pub fn kinds(&self) -> &[String] {
         &self.kinds
     }
-
-    fn decode(&self, mut columns: ColumnsIn<'_>) -> Result<Vec<TransactionRow>, RecordError> {
-        let start = columns.take::<Int64Type>()?;
-        let response = columns.take::<Int64Type>()?;
-        let wait = columns.take::<Int64Type>()?;
-        let terminal = columns.take::<Int32Type>()?;
-        let kind = columns.take::<ByteArrayType>()?;
-        let outcome = columns.take::<ByteArrayType>()?;
-        let retries = columns.take::<Int32Type>()?;
-        let unknown = |what: &str, text: &ByteArray| {
-            let reason = format!("unknown {what} {:?}", String::from_utf8_lossy(text.data()));
-            RecordError::corrupt(self.table.path(), reason)
-        };
-        (0..columns.rows())
-            .map(|i| {
-                let kind_name = &kind[i];
-                let named = |name: &String| name.as_bytes() == kind_name.data();
-                let kind = self.kinds.iter().position(named);
-                let kind = kind.and_then(|kind| u8::try_from(kind).ok());
-                Ok(TransactionRow {
-                    start_ns: start[i],
-                    response_ns: response[i].cast_unsigned(),
-                    wait_ns: wait[i].cast_unsigned(),
-                    terminal: terminal[i].cast_unsigned(),
-                    kind: kind.ok_or_else(|| unknown("kind", kind_name))?,
-                    outcome: outcome_named(outcome[i].data())
-                        .ok_or_else(|| unknown("outcome", &outcome[i]))?,
-                    retries: u8::try_from(retries[i]).map_err(|_| {
-                        RecordError::corrupt(self.table.path(), "retries beyond 255")
-                    })?,
-                })
-            })
-            .collect()
-    }
 }
 
 impl Iterator for TransactionReader {
     type Item = Result<Vec<TransactionRow>, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.next == self.table.groups() {
-            return None;
-        }
-        self.next += 1;
-        Some(
-            self.table
-                .group(self.next - 1)
-                .and_then(|columns| self.decode(columns)),
-        )
+        self.table
+            .next_group(|columns| decode(columns, &self.kinds))
     }
+}
+
+fn decode(
+    columns: &mut ColumnsIn<'_>,
+    kinds: &[String],
+) -> Result<Vec<TransactionRow>, RecordError> {
+    let start = columns.take::<Int64Type>()?;
+    let response = columns.take::<Int64Type>()?;
+    let wait = columns.take::<Int64Type>()?;
+    let terminal = columns.take::<Int32Type>()?;
+    let kind = columns.take::<ByteArrayType>()?;
+    let outcome = columns.take::<ByteArrayType>()?;
+    let retries = columns.take::<Int32Type>()?;
+    let kind_of = |name: &ByteArray| {
+        let index = kinds.iter().position(|kind| kind.as_bytes() == name.data());
+        index.and_then(|index| u8::try_from(index).ok())
+    };
+    (0..columns.rows())
+        .map(|i| {
+            Ok(TransactionRow {
+                start_ns: start[i],
+                response_ns: response[i].cast_unsigned(),
+                wait_ns: wait[i].cast_unsigned(),
+                terminal: terminal[i].cast_unsigned(),
+                kind: kind_of(&kind[i]).ok_or_else(|| columns.unknown("kind", &kind[i]))?,
+                outcome: outcome_named(outcome[i].data())
+                    .ok_or_else(|| columns.unknown("outcome", &outcome[i]))?,
+                retries: u8::try_from(retries[i]).unwrap_or(u8::MAX),
+            })
+        })
+        .collect()
 }
 
 pub(crate) fn outcome_named(name: &[u8]) -> Option<Outcome> {

@@ -1,0 +1,214 @@
+//! `run.json`: what was run, on what, and what came out.
+//!
+//! Times are offsets from the start of the measurement interval unless they say otherwise;
+//! names carry their unit last.
+
+use crate::observation::Observation;
+use crate::result::{Driver, RunResult, Timeline};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What [`Run::schema`] says in files of this version.
+pub const RUN_SCHEMA: &str = "tenbin.run/1";
+
+/// One run: the contents of `run.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    /// `tenbin.run/1`.
+    pub schema: String,
+    /// The program that ran.
+    pub tenbin: Tenbin,
+    /// The run itself.
+    pub run: RunInfo,
+    /// What was put on the server.
+    pub workload: Workload,
+    /// What it was put on.
+    pub server: Server,
+    /// The machine of the driver, and of the server when `server.local`.
+    pub host: Host,
+    /// What the driver used.
+    pub driver: Driver,
+    /// What was measured.
+    pub result: RunResult,
+    /// Throughput and response over time, all phases.
+    pub timeline: Timeline,
+    /// What the machine and the server did meanwhile; none when nobody watched.
+    pub observation: Option<Observation>,
+}
+
+/// The program that ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tenbin {
+    /// Its version.
+    pub version: String,
+}
+
+/// When, how long, and whether to the end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunInfo {
+    /// Short random name of this run.
+    pub id: String,
+    /// Start of the measurement interval, RFC 3339 in UTC.
+    pub started_at: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// Time over which terminals were started, seconds.
+    pub ramp_up_s: f64,
+    /// Time under full load before the interval, seconds.
+    pub warmup_s: f64,
+    /// Length of the measurement interval asked for, seconds.
+    pub duration_s: f64,
+    /// Length of the measurement interval as it was, seconds.
+    pub measured_s: f64,
+    /// Whether the run ended before its time: the result is a partial one.
+    pub interrupted: bool,
+    /// Why it ended before its time.
+    pub interrupted_by: Option<String>,
+    /// The command as given, program name first; passwords are replaced by `***`.
+    pub command_line: Vec<String>,
+}
+
+/// What was put on the server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Workload {
+    /// `tpcc`, `tpcb`, ….
+    pub name: String,
+    /// TPC-C: warehouses. TPC-B: branches.
+    pub scale: f64,
+    /// The kinds of transactions in the order of their numbers.
+    pub kinds: Vec<Kind>,
+    /// How transactions were chosen: `deck` or `weights`.
+    pub mix: String,
+    /// `none`, `spec`, or the factor of the standard's times.
+    pub pacing: String,
+    /// Whether transactions ran as server functions.
+    pub procedures: bool,
+    /// Isolation level of every transaction: `read committed`.
+    pub isolation: String,
+    /// Whatever else of the workload was chosen or drawn: partitions, foreign keys, C-Load, ….
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// One kind of transaction.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Kind {
+    /// Stable name in every record: `new_order`.
+    pub name: String,
+    /// Its share of the mix as configured, percent.
+    pub share_percent: Option<f64>,
+    /// Executed later by a worker: the terminal's response is its acceptance.
+    pub deferred: bool,
+    /// 90th percentile of the response time that the rules demand, seconds.
+    pub p90_limit_s: Option<f64>,
+}
+
+/// The server under test.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Server {
+    /// `18.1`.
+    pub version: String,
+    /// Where it came from: `embedded`, `installed` or `dsn`, with what names it.
+    pub source: String,
+    /// Whether it ran on the driver's machine.
+    pub local: bool,
+    /// How it was built.
+    pub build: Build,
+    /// Every setting by name.
+    pub settings: BTreeMap<String, Setting>,
+    /// What lies where.
+    pub placement: Placement,
+    /// Size of the workload's database before the run, bytes.
+    pub database_size_bytes: Option<u64>,
+}
+
+/// How a server was built; what cannot be asked of it is none.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Build {
+    /// What `SELECT version()` says.
+    pub text: String,
+    /// Arguments of `configure`.
+    pub configure: Option<String>,
+    /// Compiler flags.
+    pub cflags: Option<String>,
+    /// Whether assertions are compiled in, which costs much.
+    pub assertions: Option<bool>,
+    /// Whether pages carry checksums.
+    pub data_checksums: Option<bool>,
+    /// Size of a page, bytes.
+    pub block_size_bytes: Option<u64>,
+    /// Size of a file of the write-ahead log, bytes.
+    pub wal_segment_size_bytes: Option<u64>,
+}
+
+/// One setting of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Setting {
+    /// As `SHOW` prints it, with its unit.
+    pub value: String,
+    /// Where it comes from, as in `pg_settings`: `default`, `configuration file`, ….
+    pub source: String,
+    /// Why tenbin chose it, if tenbin did.
+    pub reason: Option<String>,
+}
+
+/// What lies where; none when the server is not ours to look into.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Placement {
+    /// The data directory.
+    pub data: Option<String>,
+    /// The directory of the write-ahead log.
+    pub wal: Option<String>,
+    /// Tablespaces by name: their directory.
+    pub tablespaces: BTreeMap<String, String>,
+    /// Relations outside the default tablespace: the tablespace of each.
+    pub relations: BTreeMap<String, String>,
+}
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// Model of the processor.
+    pub cpu: String,
+    /// Logical processors this process may use.
+    pub cores: u32,
+    /// Memory, bytes.
+    pub memory_bytes: u64,
+    /// Swap space, bytes.
+    pub swap_bytes: u64,
+    /// Kernel name and release.
+    pub kernel: String,
+    /// Distribution, from `os-release`.
+    pub os: Option<String>,
+    /// How it is virtualized (`kvm`, `docker`, …); none on bare metal as far as can be told.
+    pub virtualized: Option<String>,
+    /// Disks that hold what the run used.
+    pub disks: Vec<Disk>,
+}
+
+/// A file system that the run used and the disk below it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Disk {
+    /// What it holds: `data`, `wal`, a tablespace.
+    pub used_for: String,
+    /// Where it is mounted.
+    pub mount: String,
+    /// Type of the file system.
+    pub filesystem: String,
+    /// Mount options.
+    pub options: String,
+    /// The device as mounted.
+    pub device: String,
+    /// Model of the disk, when it tells.
+    pub model: Option<String>,
+    /// Size of the file system, bytes.
+    pub size_bytes: u64,
+    /// Free for the user on it, bytes.
+    pub free_bytes: u64,
+    /// Whether it turns; none when the device does not tell.
+    pub rotational: Option<bool>,
+    /// I/O scheduler of the device.
+    pub scheduler: Option<String>,
+    /// Read-ahead of the device, KiB.
+    pub read_ahead_kb: Option<u64>,
+}
