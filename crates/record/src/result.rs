@@ -70,6 +70,8 @@ pub struct Transaction {
     pub keying_ms: Option<Times>,
     /// Think times as observed; none when unpaced.
     pub think_ms: Option<Times>,
+    /// How those think times are distributed.
+    pub think_histogram: Vec<Bucket>,
 }
 
 /// How often one SQLSTATE came.

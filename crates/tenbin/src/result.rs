@@ -37,6 +37,7 @@ fn transaction(kind: &KindResult) -> record::Transaction {
         service_ms: times(&kind.service),
         keying_ms: times(&kind.keying),
         think_ms: times(&kind.think),
+        think_histogram: record::Bucket::of(kind.think.histogram()),
     }
 }
 
