@@ -1,0 +1,458 @@
+//! One server with its directories: made, started, stopped and removed.
+
+use crate::account::Account;
+use crate::installation::Installation;
+use crate::machine::Machine;
+use crate::process::Process;
+use crate::progress::Progress;
+use crate::registry::{self, Claim, Record, Registry};
+use crate::settings::{self, Setting};
+use crate::{Error, server, signals, space, stop};
+use std::fs::{self, DirBuilder, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+use tenbin_wire::{Address, Target};
+
+/// What a fresh cluster takes with its first log segments.
+const CLUSTER_BYTES: u64 = 200_000_000;
+/// Longest wait for a server to come up; only recovery of a large log takes anything like it.
+const READY_LIMIT: Duration = Duration::from_secs(600);
+/// Between two looks at a server that is coming up.
+const READY_POLL: Duration = Duration::from_millis(10);
+/// How long the last checkpoint may take before the server is stopped without it.
+const STOP_PATIENCE: Duration = Duration::from_secs(60);
+/// The longest path of a Unix socket is 107 bytes; `/socket/.s.PGSQL.65535` is 22 of them.
+const ROOT_LENGTH: usize = 85;
+/// `f_type` of tmpfs (linux/magic.h).
+const TMPFS_MAGIC: i64 = 0x0102_1994;
+/// Ports tried when a free one is taken by someone else just before the server binds it.
+const PORT_ATTEMPTS: usize = 5;
+
+/// What to make.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) installation: Installation,
+    pub(crate) account: Account,
+    pub(crate) settings: Vec<(String, String)>,
+    pub(crate) connections: u32,
+    pub(crate) port: Option<u16>,
+    pub(crate) wal_parent: Option<PathBuf>,
+    pub(crate) tablespaces: Vec<(String, PathBuf)>,
+    pub(crate) progress: Progress,
+}
+
+/// A server and all that was made for it.
+#[derive(Debug)]
+pub(crate) struct Home {
+    claim: Claim,
+    plan: Plan,
+    settings: Vec<Setting>,
+    password: String,
+    child: Option<Child>,
+}
+
+impl Home {
+    /// Makes a server in a fresh private directory and starts it.
+    pub(crate) fn make(
+        plan: Plan,
+        parent: Option<&Path>,
+        registry: &Registry,
+    ) -> Result<Self, Error> {
+        let parent = match parent {
+            Some(parent) => fs::canonicalize(parent).map_err(Error::io("use", parent))?,
+            None => default_parent(&plan.account)?,
+        };
+        let id = registry::random_hex()?;
+        let root = parent.join(format!("tenbin-{id}"));
+        let mut home = Self::claim(plan, Record::new(root, id), registry)?;
+        home.initdb()?;
+        home.launch()?;
+        home.create_tablespaces()?;
+        Ok(home)
+    }
+
+    /// Refuses what cannot be, then writes down what will be made.
+    fn claim(mut plan: Plan, mut record: Record, registry: &Registry) -> Result<Self, Error> {
+        let parent = record.root.parent().unwrap_or(Path::new("/"));
+        check_parent(parent, &record.root, &plan.account)?;
+        space::check(parent, "a new database cluster", CLUSTER_BYTES)?;
+        if let Some(port) = plan.port {
+            drop(reserve_port(port)?);
+        }
+        for parent in plan
+            .wal_parent
+            .iter_mut()
+            .chain(plan.tablespaces.iter_mut().map(|(_, parent)| parent))
+        {
+            *parent = fs::canonicalize(&parent).map_err(Error::io("use", parent))?;
+            plan.account.check_reach(parent)?;
+            let place = parent.join(format!("tenbin-{}", record.id));
+            if place != record.root && !record.places.contains(&place) {
+                record.places.push(place);
+            }
+        }
+        let machine = Machine::look(parent)?;
+        let defaults = settings::defaults(&machine, plan.connections, plan.installation.version);
+        let settings = settings::overlay(defaults, &plan.settings)?;
+        record.version = plan.installation.version.to_string();
+        record.bin.clone_from(&plan.installation.bin);
+        Ok(Self {
+            claim: registry.claim(record)?,
+            plan,
+            settings,
+            password: registry::random_hex()? + &registry::random_hex()?,
+            child: None,
+        })
+    }
+
+    /// Makes the directories and the database cluster in them.
+    fn initdb(&self) -> Result<(), Error> {
+        let gate = signals::gate();
+        let record = self.claim.record();
+        for place in record.places.iter().chain([&record.root]) {
+            registry::make_place(place, &record.id)?;
+        }
+        self.make_private(&record.data())?;
+        self.make_private(&record.socket())?;
+        let password_file = record.root.join("password");
+        write_private(&password_file, &self.password)?;
+        self.plan.account.give(&password_file)?;
+        let mut command = self
+            .plan
+            .account
+            .command(&self.plan.installation.bin.join("initdb"));
+        // Locale C, so that no index depends on the machine's collations; names and passwords
+        // as every PostgreSQL user expects them.
+        command
+            .arg("-D")
+            .arg(record.data())
+            .args([
+                "-U",
+                "postgres",
+                "-E",
+                "UTF8",
+                "--no-locale",
+                "--auth-local=trust",
+            ])
+            .arg(self.host_auth())
+            .arg("--pwfile")
+            .arg(&password_file);
+        if let Some(parent) = &self.plan.wal_parent {
+            let wal = self.place_in(parent).join("wal");
+            self.make_private(&wal)?;
+            command.arg("-X").arg(wal);
+        }
+        let child = command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(Error::io("run", &self.plan.installation.bin.join("initdb")))?;
+        drop(gate);
+        let output = self
+            .plan
+            .progress
+            .during("making a database cluster", READY_LIMIT, move || {
+                child.wait_with_output()
+            })
+            .unwrap_or_else(|| Err(std::io::ErrorKind::TimedOut.into()))
+            .map_err(Error::io("wait for initdb in", &record.root))?;
+        let _ = fs::remove_file(&password_file);
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        if said.contains("No space left on device") {
+            space::check(&record.root, "a new database cluster", CLUSTER_BYTES)?;
+        }
+        Err(Error::Initdb { message: said })
+    }
+
+    /// Passwords over TCP are never sent in clear; SCRAM came with 10.
+    fn host_auth(&self) -> &'static str {
+        if self.plan.installation.version.num() >= 100_000 {
+            "--auth-host=scram-sha-256"
+        } else {
+            "--auth-host=md5"
+        }
+    }
+
+    /// A directory of the server's own.
+    fn make_private(&self, path: &Path) -> Result<(), Error> {
+        DirBuilder::new()
+            .mode(0o700)
+            .create(path)
+            .map_err(Error::io("make", path))?;
+        self.plan.account.give(path)
+    }
+
+    /// The directory of ours in a parent that was named for placement.
+    fn place_in(&self, parent: &Path) -> PathBuf {
+        parent.join(format!("tenbin-{}", self.claim.record().id))
+    }
+
+    /// Starts the server and waits until it takes connections.
+    fn launch(&mut self) -> Result<(), Error> {
+        for _ in 1..PORT_ATTEMPTS {
+            match self.launch_once() {
+                // A port that was free a moment ago; with one that the user named there is no choice.
+                Err(Error::PortInUse { .. }) if self.plan.port.is_none() => {}
+                outcome => return outcome,
+            }
+        }
+        self.launch_once()
+    }
+
+    fn launch_once(&mut self) -> Result<(), Error> {
+        let reserved = reserve_port(self.plan.port.unwrap_or(0))?;
+        let port = reserved
+            .local_addr()
+            .map_err(Error::io("name the port of", Path::new("127.0.0.1")))?
+            .port();
+        drop(reserved);
+        self.claim.update(|record| record.port = port)?;
+        let record = self.claim.record();
+        let cluster = format!("tenbin-{}", record.id);
+        let configuration = record.root.join("postgresql.conf");
+        let text = settings::render(
+            &self.settings,
+            &record.data(),
+            &record.socket(),
+            port,
+            &cluster,
+        );
+        fs::write(&configuration, text).map_err(Error::io("write", &configuration))?;
+        let path = record.log();
+        let log = File::create(&path).map_err(Error::io("write", &path))?;
+        let also = log.try_clone().map_err(Error::io("write", &path))?;
+        let gate = signals::gate();
+        let child = self
+            .plan
+            .account
+            .command(&self.plan.installation.bin.join("postgres"))
+            .arg("-D")
+            .arg(record.data())
+            .arg("-c")
+            .arg(format!("config_file={}", configuration.display()))
+            // Out of the terminal's reach: Ctrl-C is for tenbin, which then stops the server.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(also)
+            .spawn()
+            .map_err(Error::io(
+                "run",
+                &self.plan.installation.bin.join("postgres"),
+            ))?;
+        drop(gate);
+        let pid = child.id();
+        self.child = Some(child);
+        self.wait_until_ready(pid)?;
+        self.claim.update(|record| record.note_shared_memory(pid))
+    }
+
+    /// Tries to connect until it works, looking between attempts whether the server still lives.
+    fn wait_until_ready(&mut self, pid: u32) -> Result<(), Error> {
+        let started = Instant::now();
+        let config = self.target().config();
+        let process = Process::open(pid);
+        loop {
+            let attempt = config.connect(postgres::NoTls);
+            let Err(error) = attempt else {
+                return Ok(());
+            };
+            let exited = process
+                .as_ref()
+                .is_none_or(|process| process.wait(READY_POLL));
+            if exited {
+                self.reap();
+                let log = fs::read_to_string(self.claim.record().log()).unwrap_or_default();
+                return Err(settings::refusal(&log, &self.plan.settings, self.port()));
+            }
+            if started.elapsed() > READY_LIMIT {
+                let message = format!(
+                    "it has not taken connections for {} s: {error}",
+                    READY_LIMIT.as_secs()
+                );
+                return Err(Error::Start { message });
+            }
+            self.plan.progress.tell(
+                "waiting for PostgreSQL to take connections",
+                started.elapsed(),
+            );
+        }
+    }
+
+    fn create_tablespaces(&self) -> Result<(), Error> {
+        if self.plan.tablespaces.is_empty() {
+            return Ok(());
+        }
+        let mut client = server::connect(&self.target())?;
+        for (name, parent) in &self.plan.tablespaces {
+            let location = self.place_in(parent).join(format!("tablespace-{name}"));
+            self.make_private(&location)?;
+            let statement = format!(
+                "CREATE TABLESPACE {} LOCATION {}",
+                server::quote_identifier(name),
+                server::quote_literal(&location.to_string_lossy())
+            );
+            client
+                .batch_execute(&statement)
+                .map_err(|error| server::refused(&statement, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Over the Unix socket, as the superuser.
+    pub(crate) fn target(&self) -> Target {
+        let socket = self
+            .claim
+            .record()
+            .socket()
+            .join(format!(".s.PGSQL.{}", self.port()));
+        Target {
+            addresses: vec![Address::Unix(socket)],
+            user: "postgres".to_owned(),
+            password: None,
+            database: "postgres".to_owned(),
+            parameters: Vec::new(),
+        }
+    }
+
+    /// Over TCP, with the password.
+    pub(crate) fn tcp_target(&self) -> Target {
+        Target {
+            addresses: vec![Address::Tcp(SocketAddr::from((
+                Ipv4Addr::LOCALHOST,
+                self.port(),
+            )))],
+            password: Some(self.password.clone()),
+            ..self.target()
+        }
+    }
+
+    pub(crate) fn installation(&self) -> &Installation {
+        &self.plan.installation
+    }
+
+    pub(crate) fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        self.claim.record()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.claim.record().port
+    }
+
+    /// 0 once it has been stopped.
+    pub(crate) fn postmaster_pid(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// What the user should know about where the data is.
+    pub(crate) fn note(&self) -> Option<String> {
+        let data = self.claim.record().data();
+        let in_memory =
+            rustix::fs::statfs(&data).is_ok_and(|stat| i64::from(stat.f_type) == TMPFS_MAGIC);
+        in_memory.then(|| {
+            format!(
+                "{} is on a file system in memory: what is measured is not a disk's doing",
+                data.display()
+            )
+        })
+    }
+
+    /// A fast shutdown, then everything is removed.
+    pub(crate) fn stop_and_remove(&mut self) -> Result<(), Error> {
+        let record = self.claim.record();
+        stop::fast(
+            &record.data(),
+            self.child
+                .as_ref()
+                .and_then(|child| Process::open(child.id())),
+            STOP_PATIENCE,
+        )?;
+        self.reap();
+        self.claim.clear()
+    }
+
+    /// Takes the exit status of a postmaster that has exited, so that it does not stay a zombie.
+    fn reap(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        // What cannot be removed now stays on record for the next tenbin.
+        if self.claim.held() {
+            let postmaster = self
+                .child
+                .as_ref()
+                .and_then(|child| Process::open(child.id()));
+            if stop::at_once(&self.claim.record().data(), postmaster).is_ok() {
+                self.reap();
+                let _ = self.claim.clear();
+            }
+        }
+    }
+}
+
+/// The first of `$TMPDIR`, `/var/tmp` and `/tmp` that both we and the server's user can use.
+/// `/var/tmp` comes before `/tmp`, which on many machines is in memory.
+fn default_parent(account: &Account) -> Result<PathBuf, Error> {
+    let named = std::env::var_os("TMPDIR").map(PathBuf::from);
+    let usable = |parent: &PathBuf| {
+        account.check_reach(parent).is_ok() && tempfile::tempfile_in(parent).is_ok()
+    };
+    named
+        .into_iter()
+        .chain([PathBuf::from("/var/tmp")])
+        .filter_map(|parent| fs::canonicalize(parent).ok())
+        .find(usable)
+        .map_or_else(
+            || fs::canonicalize("/tmp").map_err(Error::io("use", Path::new("/tmp"))),
+            Ok,
+        )
+}
+
+fn check_parent(parent: &Path, root: &Path, account: &Account) -> Result<(), Error> {
+    if root.as_os_str().len() > ROOT_LENGTH {
+        return Err(Error::DataDirectory {
+            path: root.to_owned(),
+            reason: format!(
+                "a path of more than {ROOT_LENGTH} bytes leaves no room for the server's Unix socket in it"
+            ),
+        });
+    }
+    account.check_reach(parent)
+}
+
+/// Sees that a port is free on 127.0.0.1; 0 finds one that is.
+fn reserve_port(port: u16) -> Result<TcpListener, Error> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse => Error::PortInUse { port },
+        _ => Error::io("listen on", Path::new("127.0.0.1"))(error),
+    })
+}
+
+fn write_private(path: &Path, text: &str) -> Result<(), Error> {
+    use std::io::Write as _;
+    File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(Error::io("write", path))
+}

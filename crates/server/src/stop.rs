@@ -1,0 +1,59 @@
+//! Stopping a server: by its own rules first, by force at the last.
+
+use crate::Error;
+use crate::process::{self, Process};
+use rustix::process::Signal;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long an immediate shutdown may take; the postmaster itself kills its children after 5 s.
+const IMMEDIATE: Duration = Duration::from_secs(15);
+/// How long a killed process may take to be gone.
+const KILLED: Duration = Duration::from_secs(30);
+
+/// A fast shutdown: sessions are ended, a checkpoint is written; after `patience` an immediate one.
+pub(crate) fn fast(
+    data: &Path,
+    postmaster: Option<Process>,
+    patience: Duration,
+) -> Result<(), Error> {
+    if let Some(postmaster) = &postmaster {
+        postmaster.signal(Signal::INT);
+        if postmaster.wait(patience) {
+            return kill_rest(data);
+        }
+    }
+    at_once(data, postmaster)
+}
+
+/// An immediate shutdown: nothing is written, recovery does the rest.
+pub(crate) fn at_once(data: &Path, postmaster: Option<Process>) -> Result<(), Error> {
+    if let Some(postmaster) = &postmaster {
+        postmaster.signal(Signal::QUIT);
+        // The postmaster may be stopped (SIGSTOP), and then takes no notice of anything else.
+        postmaster.signal(Signal::CONT);
+        postmaster.wait(IMMEDIATE);
+    }
+    kill_rest(data)
+}
+
+/// Kills whatever still works in the data directory. New ones may come while we look, from
+/// an `initdb` for one, so look again until there are none.
+fn kill_rest(data: &Path) -> Result<(), Error> {
+    for _ in 0..100 {
+        let mut rest = process::users_of(data);
+        rest.retain(|process| process::is_server(process.pid()));
+        if rest.is_empty() {
+            return Ok(());
+        }
+        for process in &rest {
+            process.signal(Signal::KILL);
+        }
+        for process in &rest {
+            if !process.wait(KILLED) {
+                return Err(Error::Stop { pid: process.pid() });
+            }
+        }
+    }
+    Err(Error::Stop { pid: 0 })
+}

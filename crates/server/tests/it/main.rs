@@ -1,0 +1,3 @@
+//! Real servers on this machine.
+
+mod life;
