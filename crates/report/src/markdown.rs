@@ -1,0 +1,48 @@
+//! A run as Markdown.
+
+use crate::parts;
+use crate::table::{Table, Tone, code_span, escape_markdown};
+use crate::words;
+use std::fmt::Write as _;
+use tenbin_record::Run;
+
+/// The report of a run as GitHub-flavoured Markdown: everything of the page but its charts.
+#[must_use]
+pub fn markdown(run: &Run) -> String {
+    let mut out = format!("# {}\n\n", escape_markdown(&words::title(run)));
+    let sentences = words::verdict(run).into_iter().map(|sentence| {
+        let strong = if sentence.tone == Tone::Bad { "**" } else { "" };
+        format!("{strong}{}{strong}", escape_markdown(&sentence.text))
+    });
+    out.push_str(&sentences.collect::<Vec<_>>().join(" "));
+    out.push('\n');
+    let mut section = |title: &str, table: Table| {
+        if !table.rows.is_empty() {
+            let _ = write!(out, "\n## {title}\n\n{}", table.markdown());
+        }
+    };
+    section("Response times", parts::transactions(run, true));
+    section("Audit", parts::audit(run));
+    section("Checks", parts::checks(run));
+    section("How transactions ended", parts::outcomes(run));
+    section("Errors and retries", parts::errors(run));
+    section("Executed later", parts::deferred(run));
+    section("Keying, thinking and the menu", parts::pauses(run));
+    section("Driver", parts::driver(run));
+    section(
+        "What PostgreSQL and the machine did",
+        parts::observation(run),
+    );
+    section(
+        "Settings that are not the defaults",
+        parts::settings(run, false),
+    );
+    section("Environment", parts::environment(run));
+    section("Disks", parts::disks(run));
+    let _ = write!(
+        out,
+        "\n## Run it again\n\n{}\n",
+        code_span(&words::command(run))
+    );
+    out
+}

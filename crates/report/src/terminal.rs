@@ -1,0 +1,143 @@
+//! A run as `tenbin run` prints it at its end.
+
+use crate::format::{bytes, response, significant};
+use crate::parts;
+use crate::table::{Tone, plain, toned, wrap};
+use crate::words;
+use std::path::Path;
+use tenbin_record::{Run, Verdict};
+
+/// The result for a terminal of `width` columns: the verdict, response times by transaction, what the
+/// audit and the checks found, how the driver did, and that `directory` holds the rest.
+///
+/// Colours repeat what words say; without `color` nothing is lost. What came from elsewhere (a server's
+/// version, an error's message) cannot steer the terminal.
+#[must_use]
+pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> String {
+    let mut out = String::new();
+    for sentence in words::verdict(run) {
+        let text = plain(&sentence.text);
+        let tone = if sentence.tone == Tone::Bad {
+            Tone::Bad
+        } else {
+            Tone::Plain
+        };
+        lines(&mut out, &text, tone, width, color);
+    }
+    if !run.result.transactions.is_empty() {
+        out.push_str("\nResponse times in milliseconds:\n");
+        out.push_str(&parts::transactions(run, false).terminal(width, color));
+    }
+    out.push('\n');
+    audit(run, width, color, &mut out);
+    checks(run, width, color, &mut out);
+    lines(&mut out, &driver(run), Tone::Plain, width, color);
+    if let Some(server) = server(run) {
+        lines(&mut out, &server, Tone::Plain, width, color);
+    }
+    let report = directory.join("report.html");
+    // A path is not wrapped, so that it can be opened or copied.
+    out.push_str(&plain(&format!("Report: {}\n", report.display())));
+    out
+}
+
+fn lines(out: &mut String, text: &str, tone: Tone, width: usize, color: bool) {
+    for line in wrap(text, width) {
+        out.push_str(&toned(&line, tone, color));
+        out.push('\n');
+    }
+}
+
+/// A label and text whose further lines are indented below it.
+fn labelled(out: &mut String, label: &str, tone: Tone, text: &str, width: usize, color: bool) {
+    let indent = label.chars().count() + 2;
+    for (i, line) in wrap(&plain(text), width.saturating_sub(indent))
+        .iter()
+        .enumerate()
+    {
+        if i == 0 {
+            out.push_str(&toned(label, tone, color));
+            out.push_str("  ");
+        } else {
+            out.extend(std::iter::repeat_n(' ', indent));
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+}
+
+fn audit(run: &Run, width: usize, color: bool, out: &mut String) {
+    let tallied = words::audit(run);
+    let counts = format!(
+        "Audit: {} PASS, {} FAIL, {} SKIP\n",
+        tallied.pass, tallied.fail, tallied.skip
+    );
+    out.push_str(&counts);
+    for item in run
+        .result
+        .audit
+        .iter()
+        .filter(|item| item.verdict == Verdict::Fail)
+    {
+        let note = item
+            .note
+            .as_deref()
+            .map_or_else(String::new, |note| format!(" ({note})"));
+        let text = format!(
+            "{}: {}; required: {}{note}",
+            item.title, item.measured, item.required
+        );
+        labelled(out, "  FAIL", Tone::Bad, &text, width, color);
+    }
+}
+
+fn checks(run: &Run, width: usize, color: bool, out: &mut String) {
+    let tallied = words::checks(run);
+    out.push_str(&match (tallied.pass, tallied.fail) {
+        (0, 0) => "Checks: the data were not checked\n".to_owned(),
+        (pass, 0) => format!("Checks: {}\n", words::held(pass)),
+        (pass, fail) => format!("Checks: {fail} of {} conditions do not hold\n", pass + fail),
+    });
+    for check in run
+        .result
+        .checks
+        .iter()
+        .filter(|check| check.verdict == Verdict::Fail)
+    {
+        let shown = check.offending.join("; ");
+        let text = format!(
+            "{} {}: not for {} ({})",
+            check.condition, check.title, check.offending_count, shown
+        );
+        labelled(out, "  FAIL", Tone::Bad, &text, width, color);
+    }
+}
+
+fn driver(run: &Run) -> String {
+    let driver = &run.driver;
+    let cpu = driver
+        .cpu_per_transaction_us
+        .map_or_else(String::new, |us| {
+            format!("{} µs CPU a transaction, ", significant(us))
+        });
+    let late = driver.lateness_ms;
+    format!(
+        "Driver: {cpu}late by p99 {}, p99.9 {}, max {}; {} of memory",
+        response(late.p99),
+        response(late.p999),
+        response(late.max),
+        bytes(driver.rss_max_bytes as f64),
+    )
+}
+
+fn server(run: &Run) -> Option<String> {
+    let each = run.observation.as_ref()?.per_transaction;
+    let cpu = each
+        .server_cpu_us
+        .map(|us| format!("{} µs CPU a transaction", significant(us)));
+    let wal = each
+        .wal_bytes
+        .map(|size| format!("{} of WAL a transaction", bytes(size)));
+    let parts: Vec<String> = [cpu, wal].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| format!("Server: {}", parts.join(", ")))
+}

@@ -1,0 +1,422 @@
+//! What a run's figures say, in sentences and short phrases.
+
+use crate::format::{count, counted, decimal, duration, response, significant};
+use crate::table::Tone;
+use tenbin_record::result::{Times, Transaction};
+use tenbin_record::run::Kind;
+use tenbin_record::{Run, Verdict};
+
+/// One sentence of the verdict.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sentence {
+    pub(crate) text: String,
+    pub(crate) tone: Tone,
+}
+
+fn sentence(text: String, tone: Tone) -> Sentence {
+    Sentence { text, tone }
+}
+
+/// A driver whose latest thousandth is within this has kept up, whatever else, ms.
+const LATENESS_HARMLESS_MS: f64 = 2.0;
+/// And so has one within this part of the 90th percentile that it timed.
+const LATENESS_SHARE_OF_P90: f64 = 0.05;
+/// Part of the time that driving may stand still for recording.
+const STALL_SHARE: f64 = 0.01;
+
+/// A stable name as people write it: `new_order` is New-Order.
+pub(crate) fn kind(name: &str) -> String {
+    let capital = |word: &str| {
+        let mut letters = word.chars();
+        letters.next().map_or_else(String::new, |first| {
+            first.to_uppercase().chain(letters).collect()
+        })
+    };
+    name.split('_').map(capital).collect::<Vec<_>>().join("-")
+}
+
+/// The workload: results of the TPC's are never called theirs.
+pub(crate) fn workload(run: &Run) -> String {
+    match run.workload.name.as_str() {
+        "tpcc" => "derived from TPC-C".into(),
+        "tpcb" => "derived from TPC-B".into(),
+        "tpca" => "derived from TPC-A".into(),
+        "tpch" => "derived from TPC-H".into(),
+        name => name.to_owned(),
+    }
+}
+
+/// The scale in the workload's own unit: `2 warehouses`.
+pub(crate) fn scale(run: &Run) -> String {
+    let scale = run.workload.scale;
+    let unit = match run.workload.name.as_str() {
+        "tpcc" => "warehouse",
+        "tpcb" | "tpca" => "branch",
+        _ => return format!("scale {}", significant(scale)),
+    };
+    let number = decimal(scale, usize::from(scale.fract() != 0.0));
+    match (unit, number.as_str()) {
+        (unit, "1") => format!("1 {unit}"),
+        ("branch", _) => format!("{number} branches"),
+        (unit, _) => format!("{number} {unit}s"),
+    }
+}
+
+/// How the terminals were paced.
+pub(crate) fn pacing(run: &Run) -> String {
+    match run.workload.pacing.as_str() {
+        "none" => "without keying and think times".into(),
+        "spec" => "with the standard's keying and think times".into(),
+        factor => format!("with {factor} times the standard's keying and think times"),
+    }
+}
+
+/// What the metric counts.
+pub(crate) fn metric(name: &str) -> &str {
+    match name {
+        "tpmC" | "NOPM" => "New-Orders a minute",
+        "tps" => "transactions a second",
+        other => other,
+    }
+}
+
+/// The headline's number: `18,043`.
+pub(crate) fn headline(run: &Run) -> String {
+    let value = run.result.throughput.value;
+    if value >= 1000.0 {
+        decimal(value, 0)
+    } else {
+        significant(value)
+    }
+}
+
+/// The kind that stands for the run: New-Order where there is one, else the most frequent.
+pub(crate) fn primary(run: &Run) -> Option<(&str, &Transaction)> {
+    let kinds = &run.result.transactions;
+    let (name, transaction) = kinds.get_key_value("new_order").or_else(|| {
+        kinds
+            .iter()
+            .max_by_key(|(_, transaction)| transaction.count)
+    })?;
+    Some((name, transaction))
+}
+
+/// The kinds in the workload's order, with what was measured of them.
+pub(crate) fn kinds(run: &Run) -> Vec<(&Kind, &Transaction)> {
+    let of = |kind: &Kind| run.result.transactions.get(&kind.name);
+    run.workload
+        .kinds
+        .iter()
+        .filter_map(|kind| Some((kind, of(kind)?)))
+        .collect()
+}
+
+/// Numbers of audit items or checks that came out in each way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tallied {
+    pub(crate) pass: usize,
+    pub(crate) fail: usize,
+    pub(crate) skip: usize,
+}
+
+/// Counts verdicts.
+pub(crate) fn tally(verdicts: impl Iterator<Item = Verdict>) -> Tallied {
+    verdicts.fold(Tallied::default(), |mut tallied, verdict| {
+        match verdict {
+            Verdict::Pass => tallied.pass += 1,
+            Verdict::Fail => tallied.fail += 1,
+            Verdict::Skip => tallied.skip += 1,
+        }
+        tallied
+    })
+}
+
+/// The audit in numbers.
+pub(crate) fn audit(run: &Run) -> Tallied {
+    tally(run.result.audit.iter().map(|item| item.verdict))
+}
+
+/// The checks in numbers.
+pub(crate) fn checks(run: &Run) -> Tallied {
+    tally(run.result.checks.iter().map(|check| check.verdict))
+}
+
+/// Errors, over all kinds and their later executions.
+pub(crate) fn errors(run: &Run) -> u64 {
+    let result = &run.result;
+    let at_once: u64 = result.transactions.values().map(|kind| kind.errors).sum();
+    let later: u64 = result.deferred.values().map(|kind| kind.errors).sum();
+    at_once + later
+}
+
+/// Good when something was held against rules and nothing failed; bad when something did.
+pub(crate) fn tone(run: &Run) -> Tone {
+    let (audit, checks) = (audit(run), checks(run));
+    if run.run.interrupted || audit.fail + checks.fail > 0 {
+        Tone::Bad
+    } else if audit.pass + checks.pass > 0 && errors(run) == 0 {
+        Tone::Good
+    } else {
+        Tone::Plain
+    }
+}
+
+/// The verdict: what ran, how much, how quickly, by the rules or not, rightly or not, and whether the driver kept up.
+pub(crate) fn verdict(run: &Run) -> Vec<Sentence> {
+    let sentences = [
+        Some(ended(run)).flatten(),
+        Some(how_much(run)),
+        how_quickly(run),
+        Some(by_the_rules(run)),
+        Some(came_out(run)),
+        failed(run),
+        Some(kept_up(run)),
+    ];
+    sentences.into_iter().flatten().collect()
+}
+
+fn ended(run: &Run) -> Option<Sentence> {
+    let info = &run.run;
+    let why = info.interrupted_by.as_deref().unwrap_or("it was stopped");
+    let why = why.trim_end_matches('.');
+    info.interrupted.then(|| {
+        let measured = match info.measured_s {
+            measured if measured > 0.0 => format!(
+                "after {} of {}",
+                duration(measured),
+                duration(info.duration_s)
+            ),
+            _ => "before its measurement began".into(),
+        };
+        sentence(
+            format!("This run ended early, {measured} ({why}): its result is a partial one."),
+            Tone::Bad,
+        )
+    })
+}
+
+fn how_much(run: &Run) -> Sentence {
+    let throughput = &run.result.throughput;
+    let driver = &run.driver;
+    let why = match &throughput.why_not_tpmc {
+        Some(why) => format!(" (not tpmC: {})", why.trim_end_matches('.')),
+        None => String::new(),
+    };
+    let text = format!(
+        "PostgreSQL {} answered {} {}{why}, of a load {} on {}: {} over {}, {}, for {}.",
+        run.server.version,
+        headline(run),
+        metric(&throughput.metric),
+        workload(run),
+        scale(run),
+        counted(driver.terminals.into(), "terminal", "terminals"),
+        counted(driver.connections.into(), "connection", "connections"),
+        pacing(run),
+        duration(run.run.measured_s),
+    );
+    sentence(text, Tone::Plain)
+}
+
+fn how_quickly(run: &Run) -> Option<Sentence> {
+    let (name, transaction) = primary(run)?;
+    let times = transaction.response_ms?;
+    let limits = run.workload.kinds.iter().find(|kind| kind.name == name);
+    let limit_s = limits.and_then(|kind| kind.p90_limit_s);
+    let slow = limit_s.is_some_and(|limit_s| times.p90 > limit_s * 1e3);
+    let limit = limit_s.map_or_else(String::new, |limit_s| {
+        format!(" (limit {})", duration(limit_s))
+    });
+    let text = format!(
+        "Of its {} transactions 90 % were answered within {}{limit}, 99 % within {}, the slowest in {}.",
+        kind(name),
+        response(times.p90),
+        response(times.p99),
+        response(times.max),
+    );
+    Some(sentence(text, if slow { Tone::Bad } else { Tone::Plain }))
+}
+
+fn by_the_rules(run: &Run) -> Sentence {
+    let tallied = audit(run);
+    let skipped = match tallied.skip {
+        0 => String::new(),
+        n => format!("; {n} did not apply to this run"),
+    };
+    let of = tallied.pass + tallied.fail;
+    match tallied {
+        Tallied {
+            fail: 0, pass: 0, ..
+        } => sentence(
+            "It was not held against the workload's rules.".into(),
+            Tone::Plain,
+        ),
+        Tallied { fail: 0, pass, .. } => sentence(
+            format!("It kept all {pass} rules it was held against{skipped}."),
+            Tone::Good,
+        ),
+        Tallied { fail, .. } => {
+            let broken = run
+                .result
+                .audit
+                .iter()
+                .filter(|item| item.verdict == Verdict::Fail);
+            let broken: Vec<&str> = broken.map(|item| item.id.as_str()).collect();
+            sentence(
+                format!(
+                    "It broke {fail} of the {of} rules it was held against ({}){skipped}.",
+                    listed(&broken)
+                ),
+                Tone::Bad,
+            )
+        }
+    }
+}
+
+fn came_out(run: &Run) -> Sentence {
+    let tallied = checks(run);
+    match tallied {
+        Tallied {
+            fail: 0, pass: 0, ..
+        } => sentence(
+            "Whether its data came out right was not checked.".into(),
+            Tone::Plain,
+        ),
+        Tallied {
+            fail: 0,
+            pass,
+            skip,
+        } => {
+            let skipped = if skip > 0 {
+                format!(" ({skip} could not be checked)")
+            } else {
+                String::new()
+            };
+            sentence(
+                format!("Its data came out right: {} {skipped}", held(pass))
+                    .trim_end()
+                    .to_owned()
+                    + ".",
+                Tone::Good,
+            )
+        }
+        Tallied { fail, pass, .. } => {
+            let broken = run
+                .result
+                .checks
+                .iter()
+                .filter(|check| check.verdict == Verdict::Fail);
+            let broken: Vec<&str> = broken.map(|check| check.condition.as_str()).collect();
+            sentence(
+                format!(
+                    "Its data came out wrong: {fail} of {} conditions do not hold ({}).",
+                    fail + pass,
+                    listed(&broken)
+                ),
+                Tone::Bad,
+            )
+        }
+    }
+}
+
+/// `all 12 conditions hold`.
+pub(crate) fn held(pass: usize) -> String {
+    match pass {
+        1 => "the one condition holds".into(),
+        _ => format!("all {pass} conditions hold"),
+    }
+}
+
+fn failed(run: &Run) -> Option<Sentence> {
+    let kinds = run.result.transactions.values();
+    let (retries, unfinished) = kinds.fold((0, 0), |sums, kind| {
+        (sums.0 + kind.retries, sums.1 + kind.unfinished)
+    });
+    let errors = errors(run);
+    let parts = [
+        (errors, "ended in an error"),
+        (unfinished, "had no answer at the end"),
+        (retries, "attempts were repeated"),
+    ];
+    let parts = parts.iter().filter(|(number, _)| *number > 0);
+    let parts: Vec<String> = parts
+        .map(|(number, what)| format!("{} {what}", count(*number)))
+        .collect();
+    let tone = if errors + unfinished > 0 {
+        Tone::Bad
+    } else {
+        Tone::Plain
+    };
+    (!parts.is_empty())
+        .then(|| sentence(format!("Of all transactions {}.", parts.join(", ")), tone))
+}
+
+/// Whether the driver's own delays were too small to matter beside what it measured.
+pub(crate) fn driver_kept_up(run: &Run) -> bool {
+    let p90 = primary(run)
+        .and_then(|(_, transaction)| transaction.response_ms)
+        .map_or(0.0, |times: Times| times.p90);
+    let driver = &run.driver;
+    driver.lateness_ms.p999 <= LATENESS_HARMLESS_MS.max(LATENESS_SHARE_OF_P90 * p90)
+        && driver.recording_stall_s <= STALL_SHARE * run.run.measured_s
+}
+
+fn kept_up(run: &Run) -> Sentence {
+    let driver = &run.driver;
+    let late = format!(
+        "99.9 % of its steps were at most {} late",
+        response(driver.lateness_ms.p999)
+    );
+    let stalled = match driver.recording_stall_s {
+        stall if stall > 0.0 => format!(", and recording held it up for {}", duration(stall)),
+        _ => String::new(),
+    };
+    if driver_kept_up(run) {
+        sentence(format!("The driver kept up: {late}{stalled}."), Tone::Good)
+    } else {
+        sentence(
+            format!(
+                "The driver did not keep up, and the response times include its delays: {late}{stalled}."
+            ),
+            Tone::Bad,
+        )
+    }
+}
+
+/// The first few of many: `a, b, c and 4 more`.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 6;
+    match names.len() {
+        n if n > SHOWN => format!("{} and {} more", names[..SHOWN].join(", "), n - SHOWN),
+        _ => names.join(", "),
+    }
+}
+
+/// The page's title.
+pub(crate) fn title(run: &Run) -> String {
+    let name = match run.workload.name.as_str() {
+        "tpcc" => "TPC-C-derived load",
+        "tpcb" => "TPC-B-derived load",
+        "tpca" => "TPC-A-derived load",
+        "tpch" => "TPC-H-derived load",
+        name => name,
+    };
+    format!(
+        "{name} on PostgreSQL {}: {} {}",
+        run.server.version,
+        headline(run),
+        run.result.throughput.metric
+    )
+}
+
+/// The command line as a shell would take it.
+pub(crate) fn command(run: &Run) -> String {
+    let quoted = run.run.command_line.iter().map(|word| {
+        let bare = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
+        if !word.is_empty() && word.chars().all(bare) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
