@@ -93,10 +93,7 @@ impl<W: Workload> Shard<'_, W> {
 
     async fn attempt_to_open(&self, me: u32) -> Result<Session, Error> {
         self.link().forget_hangup(me);
-        let watched = epoll::EventFlags::IN
-            | epoll::EventFlags::OUT
-            | epoll::EventFlags::RDHUP
-            | epoll::EventFlags::ET;
+        let watched = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::ET;
         let data = epoll::EventData::new_u64(u64::from(me));
         let register = |socket: std::os::fd::BorrowedFd<'_>| {
             epoll::add(&self.epoll, socket, data, watched).map_err(Into::into)

@@ -1,5 +1,6 @@
 //! One thread's share of terminals and connections.
 
+mod alarm;
 mod books;
 mod connection;
 mod floor;
@@ -15,6 +16,7 @@ use crate::error::{DriveError, RunError};
 use crate::options::Options;
 use crate::recorder::Recorder;
 use crate::usage::Cpu;
+use alarm::Alarm;
 use floor::Floor;
 use link::Link;
 use rustix::buffer::spare_capacity;
@@ -23,7 +25,9 @@ use rustix::io::Errno;
 use std::cell::{RefCell, RefMut};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 use tenbin_wire::Target;
 use tenbin_workload::{Kind, Workload};
@@ -35,6 +39,9 @@ const TICK_NS: u64 = 250_000_000;
 const START_TICK_NS: u64 = 5_000_000;
 /// Events taken at once. Between two lots the timers are looked at.
 const EVENTS: usize = 64;
+/// When a session that waits for room to write is polled again, nanoseconds. Sockets are not watched
+/// for room: on a Unix socket the server's reading of every request would wake the loop for nothing.
+const ROOM_NS: u64 = 1_000_000;
 /// What an interrupted or failed run gives its transactions in flight.
 const HURRY: Duration = Duration::from_secs(5);
 
@@ -82,12 +89,28 @@ impl Share {
 pub(crate) struct Shard<'a, W: Workload> {
     common: &'a Common<'a, W>,
     epoll: OwnedFd,
+    alarm: Alarm,
     connections: u32,
     floor: RefCell<Floor<'a, W>>,
     link: RefCell<Link>,
 }
 
-type Connections<'s> = Vec<Option<Pin<Box<dyn Future<Output = ()> + 's>>>>;
+/// The connections' futures.
+struct Connections<'s> {
+    futures: Vec<Option<Pin<Box<dyn Future<Output = ()> + 's>>>>,
+    waker: Waker,
+    woken: Arc<Woken>,
+}
+
+/// Notes what a session says through its waker: that it waits for room to write.
+#[derive(Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 impl<'a, W: Workload> Shard<'a, W> {
     pub(crate) fn new(
@@ -95,16 +118,19 @@ impl<'a, W: Workload> Shard<'a, W> {
         share: Share,
         recorder: Option<Recorder<W::Output>>,
     ) -> Result<Self, DriveError> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|e| DriveError::System {
+        let failed = |errno: Errno| DriveError::System {
             what: "create an event loop",
-            source: e.into(),
-        })?;
+            source: errno.into(),
+        };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let alarm = Alarm::new(&epoll).map_err(failed)?;
         let connections = share.connections + share.deferred_connections;
         let limit_ns = nanoseconds(common.options.no_connection_limit);
         let now_ns = common.control.clock.now_ns();
         Ok(Self {
             common,
             epoll,
+            alarm,
             connections,
             floor: RefCell::new(Floor::new(common, share, recorder)),
             link: RefCell::new(Link::new(connections, limit_ns, now_ns)),
@@ -116,11 +142,13 @@ impl<'a, W: Workload> Shard<'a, W> {
         self,
         ready: impl FnOnce(),
     ) -> Result<Books<W::Tally, W::Output>, DriveError> {
-        // The default lets every timer be 50 µs late; where this fails they are.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        let mut connections: Connections<'_> = (0..self.connections)
-            .map(|me| Some(Box::pin(self.connection(me)) as Pin<Box<_>>))
-            .collect();
+        let woken = Arc::new(Woken::default());
+        let future = |me| Some(Box::pin(self.connection(me)) as Pin<Box<_>>);
+        let mut connections = Connections {
+            futures: (0..self.connections).map(future).collect(),
+            waker: Waker::from(Arc::clone(&woken)),
+            woken,
+        };
         let driven = self.work_off(&mut connections, ready);
         drop(connections);
         driven?;
@@ -133,19 +161,14 @@ impl<'a, W: Workload> Shard<'a, W> {
         ready: impl FnOnce(),
     ) -> Result<(), DriveError> {
         for me in 0..self.connections {
-            poll(connections, me);
+            self.poll(connections, me);
         }
         let mut ready = Some(ready);
         let mut cpu = CpuWatch::default();
         let mut events = Vec::with_capacity(EVENTS);
         self.floor().timers.push(self.now_ns(), Who::Tick);
         loop {
-            if let Err(errno) = epoll::wait(
-                &self.epoll,
-                spare_capacity(&mut events),
-                self.pause().as_ref(),
-            ) && errno != Errno::INTR
-            {
+            if let Err(errno) = self.wait(&mut events) {
                 return self.broken(errno.into());
             }
             self.fire(connections);
@@ -171,16 +194,23 @@ impl<'a, W: Workload> Shard<'a, W> {
         Ok(())
     }
 
-    /// How long nothing needs to be done unless a socket moves.
-    fn pause(&self) -> Option<Timespec> {
-        let floor = self.floor();
-        let due_ns = floor.timers.next_ns()?;
-        let pause_ns = if self.link().runnable.is_empty() && !floor.has_work() {
-            due_ns.saturating_sub(self.now_ns())
-        } else {
-            0
+    /// Waits until a socket moves or something is due.
+    fn wait(&self, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
+        const AT_ONCE: Timespec = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
         };
-        Timespec::try_from(Duration::from_nanos(pause_ns)).ok()
+        let floor = self.floor();
+        let busy = floor.has_work() || !self.link().runnable.is_empty();
+        let idle = match floor.timers.next_ns() {
+            Some(due_ns) if !busy => self.alarm.set(due_ns, self.common.control.clock)?,
+            _ => !busy,
+        };
+        let timeout = if idle { None } else { Some(&AT_ONCE) };
+        match epoll::wait(&self.epoll, spare_capacity(events), timeout) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// Everything due by now.
@@ -191,7 +221,7 @@ impl<'a, W: Workload> Shard<'a, W> {
             let fired = self.floor().timers.pop(now_ns);
             match fired {
                 Some((due_ns, Who::Terminal(seat))) => self.floor().wake(seat, due_ns),
-                Some((_, Who::Connection(me))) => poll(connections, me),
+                Some((_, Who::Connection(me))) => self.poll(connections, me),
                 Some((_, Who::Tick)) => self.tick(now_ns),
                 Some((_, Who::Edge)) => {}
                 None => return,
@@ -202,26 +232,42 @@ impl<'a, W: Workload> Shard<'a, W> {
     /// A socket moved.
     fn moved(&self, connections: &mut Connections<'_>, event: epoll::Event) {
         let flags = event.flags;
-        // The loop gave the number itself.
-        let me = u32::try_from(event.data.u64()).unwrap_or(u32::MAX);
+        let Ok(me) = u32::try_from(event.data.u64()) else {
+            return; // The alarm: it was for this that the loop woke.
+        };
         let over = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
         if flags.intersects(over) {
             self.link().hang_up(me);
         }
-        poll(connections, me);
+        self.poll(connections, me);
+    }
+
+    /// Polls one connection.
+    fn poll(&self, connections: &mut Connections<'_>, me: u32) {
+        let slot = &mut connections.futures[me as usize];
+        if let Some(connection) = slot {
+            let mut context = Context::from_waker(&connections.waker);
+            if connection.as_mut().poll(&mut context) == Poll::Ready(()) {
+                *slot = None;
+            }
+        }
+        if connections.woken.0.swap(false, Ordering::Relaxed) {
+            let again_ns = self.now_ns() + ROOM_NS;
+            self.floor().timers.push(again_ns, Who::Connection(me));
+        }
     }
 
     /// Gives what is due to free connections, each at most once over.
     fn dispatch(&self, connections: &mut Connections<'_>) {
         let runnable = std::mem::take(&mut self.link().runnable);
         for me in runnable {
-            poll(connections, me);
+            self.poll(connections, me);
         }
         let backlog = self.floor().backlog();
         for _ in 0..backlog {
             let assigned = self.floor().assign();
             let Some(me) = assigned else { return };
-            poll(connections, me);
+            self.poll(connections, me);
         }
     }
 
@@ -286,17 +332,6 @@ impl<'a, W: Workload> Shard<'a, W> {
 
     fn now_ns(&self) -> u64 {
         self.common.control.clock.now_ns()
-    }
-}
-
-/// Polls one connection. Wakers are not used: the loop knows when there is reason to.
-fn poll(connections: &mut Connections<'_>, me: u32) {
-    let slot = &mut connections[me as usize];
-    if let Some(connection) = slot {
-        let mut context = Context::from_waker(Waker::noop());
-        if connection.as_mut().poll(&mut context) == Poll::Ready(()) {
-            *slot = None;
-        }
     }
 }
 
