@@ -31,7 +31,7 @@ pub struct DeliveryRow {
     pub outcome: Outcome,
 }
 
-struct Deliveries;
+pub(crate) struct Deliveries;
 
 impl Table for Deliveries {
     type Row = DeliveryRow;

@@ -75,7 +75,7 @@ impl RecordError {
         }
     }
 
-    pub(crate) fn corrupt(path: &Path, reason: impl ToString) -> Self {
+    pub(crate) fn corrupt(path: &Path, reason: &(impl ToString + ?Sized)) -> Self {
         Self::Corrupt {
             path: path.to_owned(),
             reason: reason.to_string(),

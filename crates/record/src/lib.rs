@@ -1,18 +1,33 @@
 //! The run directory: what a run leaves behind and what every later reader relies on.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `run.json` | what was run, on what, and what came out: [`Run`] |
+//! | `transactions.parquet` | one row per transaction: [`TransactionRow`] |
+//! | `deliveries.parquet` | the log of deferred executions: [`DeliveryRow`] |
+//! | `samples.parquet` | observations over time: [`SampleRow`] |
+//!
+//! It is written by a [`RunWriter`] and read by a [`RunDir`].
 
 pub mod deliveries;
+pub mod directory;
 mod error;
+mod json;
 pub mod observation;
 pub mod result;
 pub mod run;
 pub mod samples;
+mod schema;
 mod table;
+pub mod time;
 pub mod transactions;
 
 pub use deliveries::{DeliveryReader, DeliveryRow, DeliveryWriter};
+pub use directory::{RunDir, RunWriter, default_path, new_id};
 pub use error::RecordError;
 pub use observation::Observation;
 pub use result::{AuditItem, Check, RunResult, Verdict};
 pub use run::{Host, RUN_SCHEMA, Run};
 pub use samples::{SampleReader, SampleRow, SampleWriter};
+pub use schema::schemas;
 pub use transactions::{Outcome, TransactionReader, TransactionRow, TransactionWriter};

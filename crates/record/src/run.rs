@@ -16,6 +16,7 @@ pub const RUN_SCHEMA: &str = "tenbin.run/1";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// `tenbin.run/1`.
+    #[schemars(extend("const" = RUN_SCHEMA))]
     pub schema: String,
     /// The program that ran.
     pub tenbin: Tenbin,

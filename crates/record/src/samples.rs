@@ -12,9 +12,9 @@ use std::path::Path;
 pub struct SampleRow {
     /// When, seconds from the start of the measurement interval.
     pub offset_s: f64,
-    /// Who says so: a view (`pg_stat_database`) or `process`.
+    /// Who says so: a view (`pg_stat_database`) or `cpu`.
     pub source: Cow<'static, str>,
-    /// What, with its unit last: `blks_read`, `cpu_user_s`. Counters are growth since the sample before.
+    /// What, with its unit last: `blks_read`, `user_s`. Counters are growth since the sample before.
     pub name: Cow<'static, str>,
     /// Of whom: a relation, a kind of process; none when there is one only.
     pub label: Option<Cow<'static, str>>,
@@ -22,7 +22,7 @@ pub struct SampleRow {
     pub value: Option<f64>,
 }
 
-struct Samples;
+pub(crate) struct Samples;
 
 impl Table for Samples {
     type Row = SampleRow;

@@ -328,7 +328,7 @@ impl ColumnsIn<'_> {
     /// A value that its column may not have.
     pub(crate) fn unknown(&self, what: &str, value: &ByteArray) -> RecordError {
         let reason = format!("unknown {what} {:?}", String::from_utf8_lossy(value.data()));
-        RecordError::corrupt(self.path, reason)
+        RecordError::corrupt(self.path, &reason)
     }
 
     fn short(&self, found: usize) -> RecordError {
@@ -337,7 +337,7 @@ impl ColumnsIn<'_> {
             self.next - 1,
             self.rows
         );
-        RecordError::corrupt(self.path, reason)
+        RecordError::corrupt(self.path, &reason)
     }
 }
 
@@ -351,8 +351,8 @@ fn at(path: &Path) -> impl Fn(ParquetError) -> RecordError {
                 path: path.clone(),
                 source: *source,
             },
-            Err(other) => RecordError::corrupt(&path, other),
+            Err(other) => RecordError::corrupt(&path, &other),
         },
-        other => RecordError::corrupt(&path, other),
+        other => RecordError::corrupt(&path, &other),
     }
 }

@@ -80,7 +80,7 @@ pub struct TransactionRow {
 /// Key of the file's metadata that lists the kinds, a JSON array in the order of their numbers.
 const KINDS_KEY: &str = "tenbin.kinds";
 
-struct Transactions {
+pub(crate) struct Transactions {
     kinds: Vec<ByteArray>,
     names: String,
     outcomes: [ByteArray; Outcome::ALL.len()],
@@ -212,7 +212,7 @@ impl TransactionReader {
         let table = TableReader::open::<Transactions>(path)?;
         let kinds = table.metadata(KINDS_KEY).unwrap_or_default();
         let kinds = serde_json::from_str(kinds)
-            .map_err(|error| RecordError::corrupt(path, format!("{KINDS_KEY}: {error}")))?;
+            .map_err(|error| RecordError::corrupt(path, &format!("{KINDS_KEY}: {error}")))?;
         Ok(Self { table, kinds })
     }
 

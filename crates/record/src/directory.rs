@@ -1,0 +1,272 @@
+//! The run directory itself: made under a temporary name, renamed when whole.
+
+use crate::run::{RUN_SCHEMA, Run};
+use crate::{
+    DeliveryReader, DeliveryWriter, RecordError, SampleReader, SampleWriter, TransactionReader,
+    TransactionWriter, json, time,
+};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The configuration, the environment and the result.
+pub const RUN_JSON: &str = "run.json";
+/// One row per transaction.
+pub const TRANSACTIONS: &str = "transactions.parquet";
+/// The log of deferred executions.
+pub const DELIVERIES: &str = "deliveries.parquet";
+/// Observations over time.
+pub const SAMPLES: &str = "samples.parquet";
+/// What the name of a directory ends in until it is whole.
+pub const PARTIAL: &str = ".partial";
+
+/// Where a run goes that was given no `--out`: `tenbin-runs/<workload>-<UTC time>-<id>`.
+#[must_use]
+pub fn default_path(workload: &str, at: SystemTime, id: &str) -> PathBuf {
+    Path::new("tenbin-runs").join(format!("{workload}-{}-{id}", time::compact(at)))
+}
+
+/// A short random name for a run: eight hexadecimal digits.
+#[must_use]
+pub fn new_id() -> String {
+    // The hasher's keys are random in every process and differ with every call.
+    let bits = RandomState::new().hash_one(std::process::id());
+    format!("{:08x}", bits >> 32)
+}
+
+/// A directory that is being written. It is `<out>.partial` until [`RunWriter::finish`] renames it.
+///
+/// Dropped before it finished, it leaves what was written under that name, and nothing if nothing was.
+#[derive(Debug)]
+pub struct RunWriter {
+    partial: PathBuf,
+    out: PathBuf,
+    interrupted: Option<bool>,
+}
+
+impl RunWriter {
+    /// Makes `<out>.partial`, and the directories above it.
+    ///
+    /// # Errors
+    /// [`RecordError::Exists`] when `out` or its partial is there already: neither is ever
+    /// overwritten; [`RecordError::Io`] when the place cannot be written to.
+    pub fn create(out: &Path) -> Result<Self, RecordError> {
+        let out = absolute(out)?;
+        if out.symlink_metadata().is_ok() {
+            return Err(RecordError::Exists { path: out });
+        }
+        if let Some(parent) = out.parent() {
+            fs::create_dir_all(parent).map_err(RecordError::io("create", parent))?;
+        }
+        let partial = with_suffix(&out);
+        fs::create_dir(&partial).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => RecordError::Exists {
+                path: partial.clone(),
+            },
+            _ => RecordError::io("create", &partial)(error),
+        })?;
+        Ok(Self {
+            partial,
+            out,
+            interrupted: None,
+        })
+    }
+
+    /// Where files go now.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Where they will be when the run is whole.
+    #[must_use]
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+
+    /// Starts `transactions.parquet`; `kinds` as in [`TransactionWriter::create`].
+    pub fn transactions(&self, kinds: &[String]) -> Result<TransactionWriter, RecordError> {
+        TransactionWriter::create(&self.partial.join(TRANSACTIONS), kinds)
+    }
+
+    /// Starts `deliveries.parquet`.
+    pub fn deliveries(&self) -> Result<DeliveryWriter, RecordError> {
+        DeliveryWriter::create(&self.partial.join(DELIVERIES))
+    }
+
+    /// Starts `samples.parquet`.
+    pub fn samples(&self) -> Result<SampleWriter, RecordError> {
+        SampleWriter::create(&self.partial.join(SAMPLES))
+    }
+
+    /// Writes `run.json`; may be called again with more in it.
+    ///
+    /// # Errors
+    /// [`RecordError::Corrupt`] when a number is not finite: nothing is written that could not be read.
+    pub fn write(&mut self, run: &Run) -> Result<(), RecordError> {
+        let path = self.partial.join(RUN_JSON);
+        let text = json::write(run, &path)?;
+        parse_run(text.as_bytes(), &path)?;
+        fs::write(&path, text).map_err(RecordError::io("write", &path))?;
+        sync(&path)?;
+        self.interrupted = Some(run.run.interrupted);
+        Ok(())
+    }
+
+    /// Gives the directory its final name and returns where it is.
+    ///
+    /// The directory of a run that was interrupted, or of which no `run.json` was written, keeps
+    /// its `.partial`: it must not look finished.
+    pub fn finish(self) -> Result<PathBuf, RecordError> {
+        if self.interrupted != Some(false) {
+            return Ok(self.partial.clone());
+        }
+        sync(&self.partial)?;
+        // Someone may have taken the name in the meantime; rename would replace an empty directory.
+        if self.out.symlink_metadata().is_ok() {
+            return Err(RecordError::Exists {
+                path: self.out.clone(),
+            });
+        }
+        fs::rename(&self.partial, &self.out).map_err(RecordError::io("rename", &self.partial))?;
+        if let Some(parent) = self.out.parent() {
+            sync(parent)?;
+        }
+        Ok(self.out.clone())
+    }
+}
+
+impl Drop for RunWriter {
+    fn drop(&mut self) {
+        // Succeeds on an empty directory only.
+        let _ = fs::remove_dir(&self.partial);
+    }
+}
+
+/// A directory that a run left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunDir {
+    path: PathBuf,
+    run: Run,
+}
+
+impl RunDir {
+    /// Opens a directory. That of an interrupted run opens too; its [`RunInfo::interrupted`] says so.
+    ///
+    /// [`RunInfo::interrupted`]: crate::run::RunInfo::interrupted
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let file = path.join(RUN_JSON);
+        let text = fs::read(&file).map_err(|error| missing(path, &file, error))?;
+        Ok(Self {
+            path: path.to_owned(),
+            run: parse_run(&text, &file)?,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What `run.json` says.
+    #[must_use]
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Its transactions; none when the run did not record them.
+    pub fn transactions(&self) -> Result<Option<TransactionReader>, RecordError> {
+        self.file(TRANSACTIONS, TransactionReader::open)
+    }
+
+    /// Its log of deferred executions; none when the run did not record one.
+    pub fn deliveries(&self) -> Result<Option<DeliveryReader>, RecordError> {
+        self.file(DELIVERIES, DeliveryReader::open)
+    }
+
+    /// What was observed over time; none when nobody watched.
+    pub fn samples(&self) -> Result<Option<SampleReader>, RecordError> {
+        self.file(SAMPLES, SampleReader::open)
+    }
+
+    fn file<R>(
+        &self,
+        name: &str,
+        open: impl FnOnce(&Path) -> Result<R, RecordError>,
+    ) -> Result<Option<R>, RecordError> {
+        let path = self.path.join(name);
+        if path.symlink_metadata().is_ok() {
+            open(&path).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+}
+
+/// Reads a `run.json`; `path` is for messages.
+pub(crate) fn parse_run(text: &[u8], path: &Path) -> Result<Run, RecordError> {
+    #[derive(serde::Deserialize)]
+    struct Versioned {
+        schema: String,
+    }
+    let found: Versioned =
+        serde_json::from_slice(text).map_err(|error| RecordError::corrupt(path, &error))?;
+    if found.schema != RUN_SCHEMA {
+        let path = path.to_owned();
+        return Err(RecordError::Version {
+            path,
+            found: found.schema,
+            wanted: RUN_SCHEMA,
+        });
+    }
+    serde_json::from_slice(text).map_err(|error| RecordError::corrupt(path, &error))
+}
+
+/// Why there is no `run.json`.
+fn missing(path: &Path, file: &Path, error: std::io::Error) -> RecordError {
+    let path = path.to_owned();
+    let is_partial = |path: &Path| {
+        path.as_os_str()
+            .as_encoded_bytes()
+            .ends_with(PARTIAL.as_bytes())
+    };
+    if error.kind() == ErrorKind::NotFound && path.is_dir() {
+        return if is_partial(&path) {
+            RecordError::Partial { path }
+        } else {
+            RecordError::NotARun { path }
+        };
+    }
+    let partial = with_suffix(&path);
+    if error.kind() == ErrorKind::NotFound && partial.is_dir() {
+        return RecordError::Partial { path: partial };
+    }
+    match error.kind() {
+        ErrorKind::NotADirectory => RecordError::NotARun { path },
+        ErrorKind::NotFound => RecordError::io("open", &path)(error),
+        _ => RecordError::io("read", file)(error),
+    }
+}
+
+/// Makes a path absolute, so that it has a name even when given as `.` and stays good if the process moves.
+fn absolute(out: &Path) -> Result<PathBuf, RecordError> {
+    let out = std::path::absolute(out).map_err(RecordError::io("resolve", out))?;
+    // Without components such as a trailing slash or dot, to which a suffix cannot be added.
+    Ok(out.components().collect())
+}
+
+fn with_suffix(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path.components().collect::<PathBuf>());
+    name.push(PARTIAL);
+    name.into()
+}
+
+fn sync(path: &Path) -> Result<(), RecordError> {
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(RecordError::io("sync", path))
+}

@@ -1,0 +1,35 @@
+//! The published description of the files.
+
+use crate::deliveries::Deliveries;
+use crate::samples::Samples;
+use crate::table::Table;
+use crate::transactions::Transactions;
+use crate::{directory, run::Run};
+
+/// Every generated description, as file name and contents: the JSON Schema (draft 2020-12) of
+/// `run.json`, and the message types of the Parquet files.
+#[must_use]
+pub fn schemas() -> Vec<(String, String)> {
+    let schema = schemars::schema_for!(Run);
+    vec![
+        (
+            "run.schema.json".to_owned(),
+            format!("{:#}\n", schema.as_value()),
+        ),
+        message::<Transactions>(directory::TRANSACTIONS),
+        message::<Deliveries>(directory::DELIVERIES),
+        message::<Samples>(directory::SAMPLES),
+    ]
+}
+
+fn message<T: Table>(file: &str) -> (String, String) {
+    let lines = T::MESSAGE.lines().map(str::trim);
+    let text: String = lines
+        .map(|line| match line {
+            "}" => "}\n".to_owned(),
+            _ if line.starts_with("message") => format!("{line}\n"),
+            _ => format!("  {line}\n"),
+        })
+        .collect();
+    (format!("{file}.txt"), format!("# {}\n{text}", T::SCHEMA))
+}
