@@ -1,14 +1,18 @@
 //! A run or a comparison as people read it: a self-contained HTML page, Markdown, and text for a terminal.
 
 mod chart;
+mod figures;
 mod format;
 mod markdown;
 mod observed;
+mod page;
 mod parts;
 mod scale;
 mod table;
 mod terminal;
+mod timeline;
 mod words;
 
 pub use markdown::markdown;
+pub use page::html;
 pub use terminal::terminal;

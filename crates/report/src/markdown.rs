@@ -16,6 +16,9 @@ pub fn markdown(run: &Run) -> String {
     });
     out.push_str(&sentences.collect::<Vec<_>>().join(" "));
     out.push('\n');
+    for warning in words::warnings(run) {
+        let _ = write!(out, "\n> **Warning:** {}\n", escape_markdown(&warning));
+    }
     let mut section = |title: &str, table: Table| {
         if !table.rows.is_empty() {
             let _ = write!(out, "\n## {title}\n\n{}", table.markdown());

@@ -1,6 +1,7 @@
 //! One pass over `samples.parquet`: what the machine and PostgreSQL did, in the charts' intervals.
 
 use std::collections::BTreeMap;
+use tenbin_record::SampleRow;
 
 /// Most intervals of a chart.
 const MANY: f64 = 400.0;
@@ -10,29 +11,14 @@ const LENGTHS_S: &[f64] = &[
 /// Most checkpoints marked in a chart.
 const CHECKPOINTS_KEPT: usize = 500;
 
-/// How much of something there was since the sample before it.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Sampled<'a> {
-    /// Seconds from the start of the measurement interval; negative before it.
-    pub(crate) offset_s: f64,
-    /// `cpu`, or the name of PostgreSQL's view.
-    pub(crate) source: &'a str,
-    pub(crate) name: &'a str,
-    /// Of whom: a kind of process, a relation; empty where there is only one.
-    pub(crate) label: &'a str,
-    pub(crate) value: f64,
-}
-
-/// Amounts by interval, and their sums over the measurement interval.
+/// Amounts by interval.
 #[derive(Debug, Clone)]
 pub(crate) struct Observed {
     from_s: f64,
-    duration_s: f64,
     step_s: f64,
     /// Time observed in each interval, seconds.
     seconds: Vec<f64>,
     series: BTreeMap<(Series, String), Vec<f64>>,
-    totals: BTreeMap<(String, String, String), f64>,
     checkpoints_s: Vec<f64>,
     /// When the look being added and the one before it were.
     looks: (Option<f64>, Option<f64>),
@@ -52,8 +38,8 @@ pub(crate) enum Series {
 }
 
 impl Series {
-    fn of(sample: &Sampled<'_>) -> Option<Self> {
-        match (sample.source, sample.name) {
+    fn of(sample: &SampleRow) -> Option<Self> {
+        match (sample.source.as_ref(), sample.name.as_ref()) {
             ("cpu", "user_s" | "system_s") => Some(Self::Cpu),
             ("pg_wal", "lsn_bytes") => Some(Self::Wal),
             ("pg_stat_database", "blks_read") => Some(Self::BlocksRead),
@@ -71,36 +57,34 @@ impl Observed {
         let step_s = step_s.copied().unwrap_or(span / MANY);
         Self {
             from_s,
-            duration_s,
             step_s,
             seconds: vec![0.0; (span / step_s).ceil() as usize],
             series: BTreeMap::new(),
-            totals: BTreeMap::new(),
             checkpoints_s: Vec::new(),
             looks: (None, None),
         }
     }
 
     /// Adds a sample; samples come in order of time, those of one look with the same time.
-    pub(crate) fn add(&mut self, sample: &Sampled<'_>) {
+    pub(crate) fn add(&mut self, sample: &SampleRow) {
         if self.looks.1.is_none_or(|look| sample.offset_s > look) {
             self.looks = (self.looks.1, Some(sample.offset_s));
             if let (Some(interval), Some(length_s)) = (self.interval(), self.length_s()) {
                 self.seconds[interval] += length_s;
             }
         }
-        if sample.offset_s > 0.0 && sample.offset_s <= self.duration_s + 0.5 {
-            let key = [sample.source, sample.name, sample.label].map(str::to_owned);
-            *self.totals.entry(key.into()).or_default() += sample.value;
-        }
-        let happened = sample.value > 0.0 && self.checkpoints_s.last() != Some(&sample.offset_s);
+        let Some(value) = sample.value else { return };
+        let happened = value > 0.0 && self.checkpoints_s.last() != Some(&sample.offset_s);
         if is_checkpoint(sample) && happened && self.checkpoints_s.len() < CHECKPOINTS_KEPT {
             self.checkpoints_s.push(sample.offset_s);
         }
         if let (Some(series), Some(interval)) = (Series::of(sample), self.interval()) {
             let intervals = self.seconds.len();
-            let amounts = self.series.entry((series, sample.label.to_owned()));
-            amounts.or_insert_with(|| vec![0.0; intervals])[interval] += sample.value;
+            let amounts = self.series.entry((
+                series,
+                sample.label.as_deref().unwrap_or_default().to_owned(),
+            ));
+            amounts.or_insert_with(|| vec![0.0; intervals])[interval] += value;
         }
     }
 
@@ -115,11 +99,6 @@ impl Observed {
         let middle = self.looks.1? - self.length_s()? / 2.0;
         let index = ((middle - self.from_s) / self.step_s).floor();
         (index >= 0.0 && (index as usize) < self.seconds.len()).then_some(index as usize)
-    }
-
-    /// Whether there is anything to draw.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.series.is_empty()
     }
 
     /// A series by label, as `(middle of the interval, amount a second)`; none where nothing was observed.
@@ -148,20 +127,12 @@ impl Observed {
     pub(crate) fn checkpoints_s(&self) -> &[f64] {
         &self.checkpoints_s
     }
-
-    /// How much there was in the measurement interval, over all labels; none if it never moved.
-    pub(crate) fn total(&self, source: &str, name: &str) -> Option<f64> {
-        let of = |((s, n, _), value): (&(String, String, String), &f64)| {
-            (s == source && n == name).then_some(*value)
-        };
-        self.totals.iter().filter_map(of).reduce(|a, b| a + b)
-    }
 }
 
 /// `checkpoints_timed` and `checkpoints_req` up to version 16, `num_timed` and `num_requested` from 17.
-fn is_checkpoint(sample: &Sampled<'_>) -> bool {
+fn is_checkpoint(sample: &SampleRow) -> bool {
     matches!(
-        (sample.source, sample.name),
+        (sample.source.as_ref(), sample.name.as_ref()),
         ("pg_stat_bgwriter", "checkpoints_timed" | "checkpoints_req")
             | ("pg_stat_checkpointer", "num_timed" | "num_requested")
     )
@@ -171,18 +142,14 @@ fn is_checkpoint(sample: &Sampled<'_>) -> bool {
 mod tests {
     use super::*;
 
-    fn sample(
-        offset_s: f64,
-        source: &'static str,
-        name: &'static str,
-        value: f64,
-    ) -> Sampled<'static> {
-        Sampled {
+    fn sample(offset_s: f64, source: &'static str, name: &'static str, value: f64) -> SampleRow {
+        let label = (source == "cpu").then_some("client_backend".into());
+        SampleRow {
             offset_s,
-            source,
-            name,
-            label: if source == "cpu" { "backend" } else { "" },
-            value,
+            source: source.into(),
+            name: name.into(),
+            label,
+            value: Some(value),
         }
     }
 
@@ -201,8 +168,6 @@ mod tests {
             values,
             [None, Some(0.5), Some(1.0), Some(2.0), None, Some(1.0)]
         );
-        assert_eq!(observed.total("cpu", "user_s"), Some(6.0));
-        assert_eq!(observed.total("pg_wal", "lsn_bytes"), None);
     }
 
     #[test]

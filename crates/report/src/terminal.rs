@@ -24,6 +24,15 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
         };
         lines(&mut out, &text, tone, width, color);
     }
+    for warning in words::warnings(run) {
+        lines(
+            &mut out,
+            &format!("Warning: {}", plain(&warning)),
+            Tone::Bad,
+            width,
+            color,
+        );
+    }
     if !run.result.transactions.is_empty() {
         out.push_str("\nResponse times in milliseconds:\n");
         out.push_str(&parts::transactions(run, false).terminal(width, color));

@@ -420,3 +420,33 @@ pub(crate) fn command(run: &Run) -> String {
     });
     quoted.collect::<Vec<_>>().join(" ")
 }
+
+/// What a careful reader wants to know before believing the figures.
+pub(crate) fn warnings(run: &Run) -> Vec<String> {
+    let server = &run.server;
+    let off = |name: &str| {
+        server
+            .settings
+            .get(name)
+            .is_some_and(|setting| setting.value == "off")
+    };
+    let mut warnings = Vec::new();
+    for (name, means) in [
+        ("fsync", "a crash can destroy the database"),
+        ("full_page_writes", "a crash can tear pages"),
+        (
+            "synchronous_commit",
+            "a crash can lose transactions that were answered as committed",
+        ),
+    ] {
+        if off(name) {
+            warnings.push(format!(
+                "{name} is off: {means}. Such a server is faster than one that keeps its word."
+            ));
+        }
+    }
+    if server.build.assertions == Some(true) {
+        warnings.push("This server was built with assertions, which slow it down: its figures say little about others.".into());
+    }
+    warnings
+}

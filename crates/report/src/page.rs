@@ -1,0 +1,259 @@
+//! A run as one HTML page.
+
+use crate::figures::{self, Figure};
+use crate::format::{bytes, count, duration, response, significant};
+use crate::observed::Observed;
+use crate::parts;
+use crate::table::{Table, Tone};
+use crate::timeline::span;
+use crate::words;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tenbin_record::{RecordError, Run, SampleReader};
+
+const STYLE: &str = include_str!("style.css");
+
+/// The report of a run as one HTML page that needs nothing else: no network, no script, no other file.
+///
+/// `samples` is the run's `samples.parquet`; without it the charts of what the server did are left out.
+///
+/// # Errors
+/// When `samples` cannot be read.
+pub fn html(run: &Run, samples: Option<SampleReader>) -> Result<String, RecordError> {
+    let (from_s, to_s) = span(run);
+    let mut observed = Observed::new(from_s, to_s);
+    for rows in samples.into_iter().flatten() {
+        rows?.iter().for_each(|row| observed.add(row));
+    }
+    Ok(page(run, &observed).into_string())
+}
+
+fn page(run: &Run, observed: &Observed) -> Markup {
+    let title = words::title(run);
+    let tone = match words::tone(run) {
+        Tone::Good => "verdict good",
+        Tone::Bad => "verdict bad",
+        _ => "verdict",
+    };
+    document(
+        &title,
+        html! {
+            header {
+                h1 { (title) }
+                p.of { "Measured from " (run.run.started_at) " for " (duration(run.run.measured_s)) ", run " (run.run.id) }
+            }
+            p class=(tone) { @for sentence in words::verdict(run) {
+                @if sentence.tone == Tone::Bad { strong { (sentence.text) } } @else { (sentence.text) }
+                " "
+            } }
+            @for warning in words::warnings(run) { p.warning { (warning) } }
+            (key_figures(run))
+            (over_time(run, observed))
+            (response_times(run))
+            (rules(run))
+            (mishaps(run))
+            (meanwhile(run, observed))
+            (settings(run))
+            (section("Environment", html! { (parts::environment(run).html()) (filled(&parts::disks(run))) }))
+            (again(run))
+            footer { "Results of this load are not TPC results: they are unaudited. Made by tenbin " (run.tenbin.version) "." }
+        },
+    )
+}
+
+/// A whole page around its contents.
+pub(crate) fn document(title: &str, body: Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                // Nothing may be fetched, whatever a server's version or an error's message holds.
+                meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body { (body) }
+        }
+    }
+}
+
+fn section(title: &str, contents: Markup) -> Markup {
+    let id = title
+        .to_lowercase()
+        .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    html! { section aria-labelledby=(id) { h2 id=(id) { (title) } (contents) } }
+}
+
+/// A table, if it has rows.
+fn filled(table: &Table) -> Markup {
+    html! { @if !table.rows.is_empty() { (table.html()) } }
+}
+
+fn wide(figure: &Figure) -> Markup {
+    html! {
+        h3 { (figure.title) }
+        figure.wide { div.scroll { (figure.chart) } figcaption { (figure.caption) } }
+    }
+}
+
+fn side_by_side(figures: &[Figure]) -> Markup {
+    html! {
+        div.pair { @for figure in figures {
+            figure { h3 { (figure.title) } (figure.chart)
+                @if !figure.caption.is_empty() { figcaption { (figure.caption) } } }
+        } }
+    }
+}
+
+fn key_figures(run: &Run) -> Markup {
+    let result = &run.result;
+    let each = run
+        .observation
+        .as_ref()
+        .map(|seen| seen.per_transaction)
+        .unwrap_or_default();
+    let micros = |us: f64| format!("{} µs", significant(us));
+    let primary =
+        words::primary(run).and_then(|(name, kind)| Some((words::kind(name), kind.response_ms?)));
+    let errors = words::errors(run);
+    let retries: u64 = result.transactions.values().map(|kind| kind.retries).sum();
+    let late = response(run.driver.lateness_ms.p999);
+    html! {
+        dl.figures {
+            (figure(&result.throughput.metric, &words::headline(run), words::metric(&result.throughput.metric)))
+            (figure("Throughput", &significant(result.throughput.transactions_per_s), "transactions of all kinds a second"))
+            @if let Some((name, times)) = primary {
+                (figure(&format!("{name}, p90"), &response(times.p90), &format!("p50 {}, p99 {}", response(times.p50), response(times.p99))))
+            }
+            (figure("Errors", &count(errors), &format!("{} attempts repeated", count(retries))))
+            @if let Some(us) = each.server_cpu_us { (figure("Server CPU", &micros(us), "a transaction")) }
+            @if let Some(us) = run.driver.cpu_per_transaction_us {
+                (figure("Driver CPU", &micros(us), &format!("a transaction; late by p99.9 {late}")))
+            }
+            @if let Some(size) = each.wal_bytes { (figure("Write-ahead log", &bytes(size), "a transaction")) }
+        }
+    }
+}
+
+fn figure(name: &str, value: &str, note: &str) -> Markup {
+    html! { div { dt { (name) } dd { (value) small { (note) } } } }
+}
+
+fn over_time(run: &Run, observed: &Observed) -> Markup {
+    let figures = [
+        figures::throughput(run, observed),
+        figures::response_over_time(run, observed),
+    ];
+    section(
+        "Over time",
+        html! {
+            @if figures.iter().all(Option::is_none) { p.soft { "The run ended before anything was answered." } }
+            @for figure in figures.iter().flatten() { (wide(figure)) }
+        },
+    )
+}
+
+fn response_times(run: &Run) -> Markup {
+    let frequencies = figures::frequencies(run);
+    let think = figures::think_times(run);
+    let pauses = parts::pauses(run);
+    section(
+        "Response times",
+        html! {
+            p.soft { "From when a transaction was due to its last reply, of those without an error; waiting for the driver or for a connection is part of it." }
+            (filled(&parts::transactions(run, true)))
+            @if !frequencies.is_empty() {
+                h3 { "How they are distributed" }
+                p.soft { "From zero to four times the 90th percentile." }
+                (side_by_side(&frequencies))
+            }
+            @if !pauses.rows.is_empty() { h3 { "Keying, thinking and the menu" } (pauses.html()) }
+            @if !think.is_empty() {
+                h3 { "How think times are distributed" }
+                p.soft { "From zero to four times their mean." }
+                (side_by_side(&think))
+            }
+        },
+    )
+}
+
+fn rules(run: &Run) -> Markup {
+    let nothing = |what: &str| html! { p.soft { (what) } };
+    html! {
+        (section("Audit", html! {
+            @if run.result.audit.is_empty() { (nothing("This run was not held against the workload's rules.")) }
+            (filled(&parts::audit(run)))
+        }))
+        (section("Checks of the data", html! {
+            @if run.result.checks.is_empty() { (nothing("The data were not checked.")) }
+            (filled(&parts::checks(run)))
+        }))
+    }
+}
+
+fn mishaps(run: &Run) -> Markup {
+    let errors = parts::errors(run);
+    let deferred = parts::deferred(run);
+    html! {
+        (section("Errors and retries", html! {
+            (filled(&parts::outcomes(run)))
+            @if errors.rows.is_empty() { p.soft { "Nothing failed and nothing was repeated." } } @else { (errors.html()) }
+        }))
+        @if !deferred.rows.is_empty() { (section("Executed later", html! {
+            p.soft { "Accepted at once, executed from a queue; times run from acceptance to the last reply." }
+            (deferred.html())
+        })) }
+    }
+}
+
+fn meanwhile(run: &Run, observed: &Observed) -> Markup {
+    let cpu = figures::cpu(run, observed);
+    let server = figures::server(run, observed);
+    let table = parts::observation(run);
+    let gaps = run.observation.as_ref().map_or(&[][..], |seen| &seen.gaps);
+    section(
+        "What PostgreSQL and the machine did",
+        html! {
+            @if let Some(cpu) = &cpu { (wide(cpu)) }
+            @if !server.is_empty() { (side_by_side(&server)) }
+            @for gap in gaps { p.warning {
+                "Nothing was seen of " (gap.source) " from " (significant(gap.from_s)) " s to " (significant(gap.to_s)) " s: " (gap.reason)
+            } }
+            @if table.rows.is_empty() { p.soft { "Nobody watched." } }
+            (filled(&table))
+            h3 { "The driver" }
+            (parts::driver(run).html())
+        },
+    )
+}
+
+fn settings(run: &Run) -> Markup {
+    let (chosen, all) = (parts::settings(run, false), parts::settings(run, true));
+    section(
+        "Settings",
+        html! {
+            @if chosen.rows.is_empty() { p.soft { "Every setting has its default." } } @else {
+                p.soft { "Those that are not the server's defaults." }
+                (chosen.html())
+            }
+            @if all.rows.len() > chosen.rows.len() {
+                details { summary { "All " (all.rows.len()) " settings" } (all.html()) }
+            }
+        },
+    )
+}
+
+fn again(run: &Run) -> Markup {
+    section(
+        "Run it again",
+        html! {
+            pre { code { (words::command(run)) } }
+            p { "Beside this page lie " code { "run.json" } " (everything above), " code { "transactions.parquet" }
+                " (every transaction), " code { "samples.parquet" } " (what was observed over time) and, where transactions were executed later, "
+                code { "deliveries.parquet" } ". Any reader of Parquet opens them, for instance DuckDB:" }
+            pre { code { "SELECT kind, count(*), quantile_cont(response_ns / 1e6, 0.9) AS p90_ms\nFROM 'transactions.parquet' WHERE start_ns >= 0 GROUP BY kind;" } }
+        },
+    )
+}
