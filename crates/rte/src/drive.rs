@@ -51,6 +51,12 @@ pub fn drive<W: Workload>(
 ) -> Result<Driven<W::Tally>, DriveError> {
     options.check()?;
     let kinds = workload.kinds();
+    if kinds.is_empty() || kinds.len() > usize::from(u8::MAX) {
+        let number = kinds.len();
+        let message =
+            format!("the workload has {number} kinds of transactions; there must be 1 to 255");
+        return Err(DriveError::Options(message));
+    }
     let any_deferred = kinds.iter().any(|kind| kind.deferred);
     allow_files(options, any_deferred)?;
     let threads = options.threads();

@@ -92,6 +92,17 @@ impl<'a, W: Workload> Floor<'a, W> {
         recorder: Option<Recorder<W::Output>>,
     ) -> Self {
         let terminals = share.terminals as usize;
+        let seat = |seat| Seat {
+            state: common.workload.terminal(number(common, share, seat)),
+            cycle: Cycle {
+                kind: 0,
+                keying_ns: 0,
+                think_ns: 0,
+            },
+            since_ns: 0,
+            due_ns: 0,
+            stage: Stage::Outside,
+        };
         let connections = share.connections + share.deferred_connections;
         let desk = |number| Desk {
             job: None,
@@ -101,7 +112,7 @@ impl<'a, W: Workload> Floor<'a, W> {
             common,
             share,
             span: Span::UNKNOWN,
-            seats: Vec::new(),
+            seats: (0..share.terminals).map(seat).collect(),
             timers: Timers::with_capacity(terminals + 2 * connections as usize + 4),
             ready: VecDeque::with_capacity(terminals),
             queue: VecDeque::new(),
@@ -117,7 +128,7 @@ impl<'a, W: Workload> Floor<'a, W> {
 
     /// A terminal of this shard by its number in the run.
     fn number(&self, seat: u32) -> u32 {
-        seat * self.common.threads + self.share.index
+        number(self.common, self.share, seat)
     }
 
     fn now_ns(&self) -> u64 {
@@ -129,22 +140,11 @@ impl<'a, W: Workload> Floor<'a, W> {
         self.span = span;
         let ramp_ns = crate::clock::nanoseconds(self.common.options.ramp_up);
         let all = u128::from(self.common.options.terminals);
-        self.seats.reserve_exact(self.share.terminals as usize);
         for seat in 0..self.share.terminals {
-            let number = self.number(seat);
-            let delay_ns = u128::from(ramp_ns) * u128::from(number) / all;
-            let at_ns = span.go_ns + u64::try_from(delay_ns).unwrap_or(ramp_ns);
-            self.seats.push(Seat {
-                state: self.common.workload.terminal(number),
-                cycle: Cycle {
-                    kind: 0,
-                    keying_ns: 0,
-                    think_ns: 0,
-                },
-                since_ns: at_ns,
-                due_ns: 0,
-                stage: Stage::Outside,
-            });
+            let before = u128::from(self.number(seat));
+            let delay_ns = u64::try_from(u128::from(ramp_ns) * before / all).unwrap_or(ramp_ns);
+            let at_ns = span.go_ns + delay_ns;
+            self.seats[seat as usize].since_ns = at_ns;
             self.timers.push(at_ns, Who::Terminal(seat));
         }
     }
@@ -400,4 +400,8 @@ impl<'a, W: Workload> Floor<'a, W> {
         self.books.close(self.common.board, shard);
         self.books
     }
+}
+
+fn number<W: Workload>(common: &Common<'_, W>, share: Share, seat: u32) -> u32 {
+    seat * common.threads + share.index
 }

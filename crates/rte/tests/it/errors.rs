@@ -238,6 +238,84 @@ fn a_server_that_goes_away_ends_the_run_with_what_it_has() {
     assert_eq!(committed.count() as u64, driven.kinds[0].committed);
 }
 
+#[test]
+fn a_server_that_restarts_is_taken_up_again() {
+    let server = Server::start();
+    let options = Options {
+        duration: Duration::from_secs(4),
+        ..options(8, 4)
+    };
+    let mut crashed = false;
+    let (driven, rows) = run_with(
+        &Toy::reading(),
+        &server.target(),
+        &options,
+        &mut |now, _| {
+            if !crashed && now.kinds[0].completed > 0 {
+                crashed = true;
+                // The server takes a killed backend for a crash: it ends all others, recovers and goes on.
+                signal(backends(&server)[0], Signal::KILL).expect("a backend ends");
+            }
+        },
+    );
+    assert!(crashed && matches!(driven.ended, Ended::Planned));
+    assert!(driven.connections.lost >= 4);
+    assert_eq!(driven.connections.opened, driven.connections.lost + 4);
+    let lost = rows
+        .rows
+        .iter()
+        .filter(|row| row.outcome == Outcome::ConnectionLost);
+    let last_ns = lost
+        .map(|row| row.start_ns)
+        .max()
+        .expect("some were under way");
+    let committed = rows
+        .rows
+        .iter()
+        .filter(|row| row.outcome == Outcome::Committed);
+    assert!(committed.filter(|row| row.start_ns > last_ns).count() > 100);
+}
+
+#[test]
+fn a_request_larger_than_the_socket_takes_at_once_goes_through() {
+    let server = Server::shared();
+    let sql = format!("SELECT $1::bigint, length('{}')", "x".repeat(4 << 20));
+    let toy = Toy::new(&[Step::new("large", &[&sql.replace("$1", "1")])]);
+    let (driven, _) = run(&toy, &server.target(), &options(2, 2));
+    let kind = &driven.kinds[0];
+    assert!(
+        kind.committed >= 2 && kind.errors.count() == 0,
+        "{:?}",
+        kind.errors
+    );
+}
+
+#[test]
+fn a_run_can_be_stopped_while_it_connects() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let socket = folder.path().join("silent");
+    // It lets connect and never answers.
+    let _silent = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let target = Target {
+        addresses: vec![Address::Unix(socket)],
+        user: "postgres".to_owned(),
+        password: None,
+        database: "postgres".to_owned(),
+        parameters: Vec::new(),
+    };
+    let (driven, _) = run_with(
+        &Toy::reading(),
+        &target,
+        &options(2, 2),
+        &mut |now, stop| {
+            assert_eq!(now.phase, Phase::Connecting);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        },
+    );
+    assert!(driven.interrupted());
+    assert_eq!((driven.connections.opened, driven.kinds[0].due()), (0, 0));
+}
+
 /// The emulator's backends.
 fn backends(server: &Server) -> Vec<u32> {
     let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'rte'";
