@@ -1,0 +1,198 @@
+//! What can go wrong while loading.
+
+/// What became of what a failed load had made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Aftermath {
+    /// Everything that this load made is gone again.
+    Removed,
+    /// Some of it is still there, marked as a partial load.
+    Partial,
+}
+
+impl std::fmt::Display for Aftermath {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Removed => "what this load had made has been removed",
+            Self::Partial => {
+                "what this load had made could not be removed and is marked as partial; \
+                 remove it with `tenbin load tpcc --replace`"
+            }
+        })
+    }
+}
+
+/// A load that did not happen, or did not finish.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The options make no sense.
+    #[error("{0}")]
+    Options(String),
+    /// The server cannot do what the options ask for.
+    #[error("{what} needs PostgreSQL {needs} or newer, but the server is {has}; {instead}")]
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+        /// First major version that can.
+        needs: u32,
+        /// `server_version` of the server.
+        has: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// There is too little room on the disk.
+    #[error(
+        "{warehouses} warehouses need about {needed_bytes} bytes of disk while loading, but only \
+         {available_bytes} are free; make room, or load at most {fitting} warehouses"
+    )]
+    Space {
+        /// Warehouses asked for.
+        warehouses: u32,
+        /// Bytes they need, see [`super::required_bytes`].
+        needed_bytes: u64,
+        /// Bytes there are.
+        available_bytes: u64,
+        /// Warehouses that would fit.
+        fitting: u32,
+    },
+    /// There is a whole TPC-C database already.
+    #[error(
+        "schema {schema} already holds TPC-C with {warehouses} warehouses, loaded by tenbin \
+         {tenbin_version}; use it, or load anew with `tenbin load tpcc --replace`"
+    )]
+    Complete {
+        /// Schema looked into.
+        schema: String,
+        /// Warehouses there are.
+        warehouses: u32,
+        /// Version of tenbin that loaded them.
+        tenbin_version: String,
+    },
+    /// A load was interrupted here.
+    #[error(
+        "schema {schema} holds a TPC-C load that was interrupted; load anew with \
+         `tenbin load tpcc --replace`"
+    )]
+    Partial {
+        /// Schema looked into.
+        schema: String,
+    },
+    /// The names that TPC-C needs are taken by something that tenbin did not make.
+    #[error(
+        "schema {schema} holds {} that tenbin's TPC-C did not make; choose another schema or \
+         database, or drop them for good with `--replace`",
+        relations.join(", ")
+    )]
+    Foreign {
+        /// Schema looked into.
+        schema: String,
+        /// Names taken.
+        relations: Vec<String>,
+    },
+    /// Another tenbin is loading into the same schema.
+    #[error(
+        "another tenbin is loading into schema {0} right now; wait until it is done, or stop it"
+    )]
+    Busy(String),
+    /// No connection could be had.
+    #[error("cannot connect to load: {}", server_message(.0))]
+    Connect(postgres::Error),
+    /// The server's disk is full.
+    #[error(
+        "the server's disk is full ({during}: {}); {aftermath}; make room or load fewer warehouses",
+        server_message(answer)
+    )]
+    DiskFull {
+        /// What was being done.
+        during: String,
+        /// What the server said.
+        answer: postgres::Error,
+        /// What became of the tables.
+        aftermath: Aftermath,
+    },
+    /// Stopped by the stop flag.
+    #[error("stopped; {0}")]
+    Stopped(Aftermath),
+    /// The server refused something else, or the connection was lost.
+    #[error(
+        "cannot load TPC-C ({during}: {}); {aftermath}",
+        server_message(answer)
+    )]
+    Server {
+        /// What was being done.
+        during: String,
+        /// What the server said.
+        answer: postgres::Error,
+        /// What became of the tables.
+        aftermath: Aftermath,
+    },
+}
+
+/// A failed statement, before it is known what became of the tables.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) during: String,
+    /// `None` when the load was asked to stop.
+    pub(super) answer: Option<postgres::Error>,
+}
+
+impl Failure {
+    pub(super) fn of(during: impl Into<String>) -> impl FnOnce(postgres::Error) -> Self {
+        let during = during.into();
+        move |answer| Self {
+            during,
+            answer: Some(answer),
+        }
+    }
+
+    pub(super) fn stopped() -> Self {
+        Self {
+            during: String::new(),
+            answer: None,
+        }
+    }
+
+    pub(super) fn into_error(self, aftermath: Aftermath) -> LoadError {
+        let during = self.during;
+        match self.answer {
+            None => LoadError::Stopped(aftermath),
+            Some(answer) if is_disk_full(&answer) => LoadError::DiskFull {
+                during,
+                answer,
+                aftermath,
+            },
+            Some(answer) => LoadError::Server {
+                during,
+                answer,
+                aftermath,
+            },
+        }
+    }
+}
+
+/// 53100 `disk_full`, also where a write-ahead log without room took the server down.
+fn is_disk_full(error: &postgres::Error) -> bool {
+    error.code() == Some(&postgres::error::SqlState::DISK_FULL)
+        || server_message(error).contains("No space left on device")
+}
+
+/// The server's own words where there are any.
+fn server_message(error: &postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(db) => {
+            let detail = db
+                .detail()
+                .map(|detail| format!(" ({detail})"))
+                .unwrap_or_default();
+            format!(
+                "{} {}: {}{detail}",
+                db.severity(),
+                db.code().code(),
+                db.message()
+            )
+        }
+        None => match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
+    }
+}

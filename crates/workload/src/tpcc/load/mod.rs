@@ -1,0 +1,399 @@
+//! Loading: the tables, their rows, keys, indexes and statistics.
+//!
+//! Several connections work through one plan ([`plan`]): binary `COPY` into
+//! every table, then its primary key and index, then foreign keys, then
+//! statistics; no connection waits while there is something it could do. The
+//! marker table `tenbin_load` says from the first moment on that a load is
+//! under way, and only at the end that it is whole.
+
+mod ddl;
+mod error;
+mod marker;
+mod plan;
+mod space;
+mod work;
+
+pub(crate) use ddl::quoted;
+use error::Failure;
+pub use error::{Aftermath, LoadError};
+pub use marker::{Existing, MARKER, Meta, SCHEMA_VERSION, inspect, mark_ran};
+pub use plan::Stage;
+pub use space::required_bytes;
+
+use super::population::Population;
+use super::random::NuRandC;
+use super::rules::Rules;
+use super::schema::Table;
+use postgres::Client;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+/// What to load, and how.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Warehouses, 1 to 1,000,000.
+    pub warehouses: u32,
+    /// Seed of all random data.
+    pub seed: u64,
+    /// Connections that load at the same time, 1 to 256.
+    pub threads: u32,
+    /// Whether to add the foreign keys of clause 1.3.1.
+    pub foreign_keys: bool,
+    /// Hash partitions by warehouse of the six tables that grow with customers, orders or stock; 2 to 1,024.
+    pub partitions: Option<u32>,
+    /// Tablespaces by name of a table, of an index, or of a partition of either.
+    pub tablespaces: BTreeMap<String, String>,
+    /// Schema to load into; made if it is not there.
+    pub schema: String,
+    /// Whether to drop what the schema holds under TPC-C's names.
+    pub replace: bool,
+    /// Free bytes where the server stores its data, if known: a load that does
+    /// not fit is refused before it begins.
+    pub available_bytes: Option<u64>,
+    /// The standard's constants.
+    pub rules: Rules,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            warehouses: 2,
+            seed: 1,
+            threads: 2,
+            foreign_keys: true,
+            partitions: None,
+            tablespaces: BTreeMap::new(),
+            schema: "public".into(),
+            replace: false,
+            available_bytes: None,
+            rules: Rules::default(),
+        }
+    }
+}
+
+/// How far a load is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// The first stage that is not finished.
+    pub stage: Stage,
+    /// Rows sent.
+    pub rows: u64,
+    /// Rows to send (an estimate: the number of order lines is random).
+    pub rows_total: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Share of the whole work that is done, 0 to 1 (an estimate).
+    pub fraction: f64,
+    /// Since the first row, seconds.
+    pub elapsed_s: f64,
+    /// Estimated time left, seconds, once there is something to estimate from.
+    pub left_s: Option<f64>,
+}
+
+/// A load that is whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What the marker says.
+    pub meta: Meta,
+    /// Rows and bytes sent, and the time it took.
+    pub progress: Progress,
+}
+
+/// Loads a TPC-C database.
+///
+/// `connect` is called `threads` + 1 times. `stop` may be set at any time: the
+/// load then ends soon, and removes what it made. `progress` is called about
+/// five times a second.
+///
+/// # Errors
+/// [`LoadError`]; everything that was there before is then as it was, except
+/// that with [`LoadOptions::replace`] the old tables may be gone.
+pub fn load<C>(
+    options: &LoadOptions,
+    connect: C,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Loaded, LoadError>
+where
+    C: Fn() -> Result<Client, postgres::Error>,
+{
+    validate(options)?;
+    let mut control = connect().map_err(LoadError::Connect)?;
+    let unchanged = |failure: Failure| failure.into_error(Aftermath::Removed);
+    let version = refuse(options, &mut control)?;
+    let mut workers = Vec::new();
+    for _ in 0..options.threads {
+        let mut worker = connect().map_err(LoadError::Connect)?;
+        work::prepare(&mut worker, &options.schema).map_err(unchanged)?;
+        workers.push(worker);
+    }
+    work::prepare(&mut control, &options.schema).map_err(unchanged)?;
+    let begun = begin(options, &mut control).map_err(unchanged)?;
+    let outcome = fill(
+        options,
+        version,
+        &begun,
+        &mut control,
+        workers,
+        stop,
+        progress,
+    );
+    outcome.map_err(|failure| {
+        let aftermath = clean_up(options, &begun, control, &connect);
+        failure.into_error(aftermath)
+    })
+}
+
+fn validate(options: &LoadOptions) -> Result<(), LoadError> {
+    let refuse = |message: String| Err(LoadError::Options(message));
+    if !(1..=1_000_000).contains(&options.warehouses) {
+        return refuse(format!(
+            "cannot load {} warehouses; give 1 to 1000000",
+            options.warehouses
+        ));
+    }
+    if !(1..=256).contains(&options.threads) {
+        return refuse(format!(
+            "cannot load over {} connections; give 1 to 256",
+            options.threads
+        ));
+    }
+    if let Some(count) = options
+        .partitions
+        .filter(|count| !(2..=1024).contains(count))
+    {
+        return refuse(format!("cannot make {count} partitions; give 2 to 1024"));
+    }
+    let known = ddl::placeable(options);
+    match options
+        .tablespaces
+        .keys()
+        .find(|name| !known.contains(name))
+    {
+        Some(name) => refuse(format!(
+            "cannot place {name:?} in a tablespace: TPC-C has no such table or index; it has {}",
+            ddl::placeable(&LoadOptions {
+                partitions: None,
+                ..options.clone()
+            })
+            .join(", ")
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
+fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
+    let server = |during: &str, answer| LoadError::Server {
+        during: during.to_owned(),
+        answer,
+        aftermath: Aftermath::Removed,
+    };
+    let asking = |answer| server("asking the server for its version and tablespaces", answer);
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version_num')::integer, \
+             current_setting('server_version'), \
+             pg_try_advisory_lock(hashtext('tenbin_load'), hashtext($1)), \
+             ARRAY(SELECT spcname::text FROM pg_tablespace)",
+            &[&options.schema],
+        )
+        .map_err(asking)?;
+    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
+    supported(options, version, row.get(1))?;
+    if !row.get::<_, bool>(2) {
+        return Err(LoadError::Busy(options.schema.clone()));
+    }
+    let spaces: Vec<String> = row.get(3);
+    if let Some((name, space)) = options
+        .tablespaces
+        .iter()
+        .find(|(_, space)| !spaces.contains(space))
+    {
+        return Err(LoadError::Options(format!(
+            "cannot place {name} in tablespace {space:?}: the server has only {}",
+            spaces.join(", ")
+        )));
+    }
+    if let Some(available_bytes) = options.available_bytes {
+        let needed_bytes = required_bytes(options.warehouses);
+        if needed_bytes > available_bytes {
+            return Err(LoadError::Space {
+                warehouses: options.warehouses,
+                needed_bytes,
+                available_bytes,
+                fitting: space::fitting(available_bytes),
+            });
+        }
+    }
+    if options.replace {
+        return Ok(version);
+    }
+    let schema = options.schema.clone();
+    match inspect(client, &schema) {
+        Ok(Existing::Nothing) => Ok(version),
+        Ok(Existing::Complete(meta)) => Err(LoadError::Complete {
+            schema,
+            warehouses: meta.warehouses,
+            tenbin_version: meta.tenbin_version,
+        }),
+        Ok(Existing::Partial(_)) => Err(LoadError::Partial { schema }),
+        Ok(Existing::Foreign(relations)) => Err(LoadError::Foreign { schema, relations }),
+        Err(answer) => Err(server("looking what the schema holds", answer)),
+    }
+}
+
+fn supported(options: &LoadOptions, version: u32, has: String) -> Result<(), LoadError> {
+    let (what, needs, instead) = match options.partitions {
+        None if version < 90_600 => ("loading TPC-C", 9, "use 9.6 or newer"),
+        Some(_) if version < 110_000 => ("hash partitioning", 11, "load without partitions"),
+        Some(_) if options.foreign_keys && version < 120_000 => (
+            "a foreign key to a partitioned table",
+            12,
+            "load without foreign keys",
+        ),
+        _ => return Ok(()),
+    };
+    Err(LoadError::Unsupported {
+        what,
+        needs,
+        has,
+        instead,
+    })
+}
+
+/// What a load has made before the first row.
+struct Begun {
+    meta: Meta,
+    /// The schema was not there.
+    schema_made: bool,
+}
+
+/// Makes schema, marker and empty tables, all or nothing.
+fn begin(options: &LoadOptions, control: &mut Client) -> Result<Begun, Failure> {
+    let meta = Meta {
+        warehouses: options.warehouses,
+        seed: options.seed,
+        c: NuRandC::load(&options.rules, options.seed),
+        foreign_keys: options.foreign_keys,
+        partitions: options.partitions,
+        tenbin_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ran: false,
+    };
+    let during = |what: &str| Failure::of(what.to_owned());
+    let mut transaction = control.transaction().map_err(during("beginning"))?;
+    let schema_made = transaction
+        .query_opt(
+            "SELECT FROM pg_namespace WHERE nspname = $1",
+            &[&options.schema],
+        )
+        .map_err(during("looking for the schema"))?
+        .is_none();
+    if schema_made {
+        let statement = format!("CREATE SCHEMA {}", quoted(&options.schema));
+        transaction
+            .batch_execute(&statement)
+            .map_err(Failure::of(statement))?;
+    }
+    if options.replace {
+        transaction
+            .batch_execute(&drop_statement())
+            .map_err(during("dropping the old tables"))?;
+    }
+    let spaces = serde_json::json!(options.tablespaces).to_string();
+    marker::begin(&mut transaction, &meta, &spaces)?;
+    for statement in Table::ALL
+        .into_iter()
+        .flat_map(|table| ddl::create_table(options, table))
+    {
+        transaction
+            .batch_execute(&statement)
+            .map_err(Failure::of(statement))?;
+    }
+    transaction.commit().map_err(during("making the tables"))?;
+    Ok(Begun { meta, schema_made })
+}
+
+/// Drops the nine tables and the marker, together, since they refer to each other.
+fn drop_statement() -> String {
+    let tables: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
+    format!("DROP TABLE IF EXISTS {}, {MARKER}", tables.join(", "))
+}
+
+/// Everything from the first row to the marker's last word.
+fn fill(
+    options: &LoadOptions,
+    version: u32,
+    begun: &Begun,
+    control: &mut Client,
+    workers: Vec<Client>,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Loaded, Failure> {
+    let row = control
+        .query_one(
+            "SELECT (extract(epoch FROM started_at - '2000-01-01 00:00+00') * 1e6)::bigint \
+             FROM tenbin_load",
+            &[],
+        )
+        .map_err(Failure::of("reading the time"))?;
+    let population = Population::new(options.rules.clone(), options.seed, row.get(0));
+    let abilities = plan::Abilities {
+        freeze_sets_visibility: version >= 140_000,
+        partition_of: partition_of(options, control)?,
+    };
+    let tasks = plan::plan(options, &abilities);
+    let progress = work::carry_out(&tasks, &population, control, workers, stop, progress)?;
+    marker::complete(control)?;
+    Ok(Loaded {
+        meta: begun.meta.clone(),
+        progress,
+    })
+}
+
+/// Asks the server which hash partition every warehouse belongs to.
+fn partition_of(options: &LoadOptions, control: &mut Client) -> Result<Vec<u32>, Failure> {
+    let Some(count) = options.partitions else {
+        return Ok(Vec::new());
+    };
+    let rows = control
+        .query(
+            &format!(
+                "SELECT r FROM generate_series(1, {}) w, generate_series(0, {}) r WHERE \
+                 satisfies_hash_partition('stock'::regclass, {count}, r, w) ORDER BY w",
+                options.warehouses,
+                count - 1
+            ),
+            &[],
+        )
+        .map_err(Failure::of("asking which partition a warehouse belongs to"))?;
+    Ok(rows
+        .iter()
+        .map(|row| u32::try_from(row.get::<_, i32>(0)).unwrap_or(0))
+        .collect())
+}
+
+/// Removes what a failed load has made.
+fn clean_up<C>(options: &LoadOptions, begun: &Begun, control: Client, connect: &C) -> Aftermath
+where
+    C: Fn() -> Result<Client, postgres::Error>,
+{
+    let schema = if begun.schema_made {
+        format!("; DROP SCHEMA {}", quoted(&options.schema))
+    } else {
+        String::new()
+    };
+    let statements = format!("{}{schema}", drop_statement());
+    let remove = |client: &mut Client| client.batch_execute(&statements);
+    // The control connection may have gone down with whatever failed.
+    let mut control = control;
+    let removed = remove(&mut control).is_ok()
+        || connect().is_ok_and(|mut client| {
+            work::prepare(&mut client, &options.schema).is_ok() && remove(&mut client).is_ok()
+        });
+    if removed {
+        Aftermath::Removed
+    } else {
+        Aftermath::Partial
+    }
+}

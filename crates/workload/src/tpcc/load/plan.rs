@@ -1,0 +1,270 @@
+//! What a load consists of, and in which order its connections take it up.
+
+use super::LoadOptions;
+use super::ddl::{self, Leaf};
+use super::space::unit_bytes;
+use crate::tpcc::schema::Table;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// One thing that one connection does at a stretch.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Task {
+    pub(super) work: Work,
+    /// What has to be done before, by position in the plan.
+    pub(super) after: Vec<usize>,
+    /// How long it takes, in bytes copied with FREEZE in the same time.
+    pub(super) weight: f64,
+}
+
+/// What a task does.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Work {
+    /// Copies the rows of `warehouses` into a leaf.
+    Copy {
+        leaf: Leaf,
+        warehouses: Vec<u32>,
+        /// Truncated and copied as frozen in one transaction: the leaf's only copy.
+        freeze: bool,
+    },
+    /// Runs statements, each in a transaction of its own.
+    Statements {
+        stage: Stage,
+        statements: Vec<String>,
+    },
+}
+
+/// What a load is busy with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// Copying rows.
+    Copying,
+    /// Building primary keys and indexes.
+    Indexing,
+    /// Adding and checking foreign keys.
+    ForeignKeys,
+    /// Collecting statistics, and vacuuming what could not be copied as frozen.
+    Analyzing,
+}
+
+impl std::fmt::Display for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Copying => "copying rows",
+            Self::Indexing => "building indexes",
+            Self::ForeignKeys => "checking foreign keys",
+            Self::Analyzing => "analyzing",
+        })
+    }
+}
+
+impl Work {
+    pub(super) fn stage(&self) -> Stage {
+        match self {
+            Self::Copy { .. } => Stage::Copying,
+            Self::Statements { stage, .. } => *stage,
+        }
+    }
+}
+
+/// Time that building an index takes, per byte of the index, in bytes copied.
+const INDEX_WEIGHT: f64 = 0.8;
+/// Time that checking a foreign key takes, per byte of the referring table.
+const FOREIGN_KEY_WEIGHT: f64 = 0.2;
+/// Time that ANALYZE takes, in bytes copied, at most (it reads a sample) …
+const ANALYZE_MOST: f64 = 50e6;
+/// … and as a share of the table.
+const ANALYZE_SHARE: f64 = 0.1;
+/// Time that VACUUM takes over rows not copied as frozen, as a share of the table.
+const VACUUM_WEIGHT: f64 = 0.3;
+
+/// What differs between servers.
+#[derive(Debug, Clone)]
+pub(super) struct Abilities {
+    /// COPY FREEZE also sets the visibility map (from 14), so that no VACUUM is wanted.
+    pub(super) freeze_sets_visibility: bool,
+    /// The partition of every warehouse, from warehouse 1 on, where tables are partitioned.
+    pub(super) partition_of: Vec<u32>,
+}
+
+/// The tasks of a load, every one after those that it waits for.
+pub(super) fn plan(options: &LoadOptions, abilities: &Abilities) -> Vec<Task> {
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut tables: BTreeMap<Table, Vec<usize>> = BTreeMap::new();
+    for table in Table::ALL {
+        let mut indexed = Vec::new();
+        for leaf in ddl::leaves(table, options.partitions) {
+            indexed.extend(leaf_tasks(options, abilities, leaf, &mut tasks));
+        }
+        if options.partitions.is_some() && table.partition_column().is_some() {
+            indexed = vec![push(
+                &mut tasks,
+                Stage::Indexing,
+                ddl::join_indexes(table),
+                indexed,
+                1e6,
+            )];
+        }
+        tables.insert(table, indexed);
+    }
+    if options.foreign_keys {
+        foreign_key_tasks(options, &mut tables, &mut tasks);
+    }
+    for (table, after) in tables {
+        let bytes = table_bytes(options, table);
+        let frozen = freezes(options, table) && abilities.freeze_sets_visibility;
+        let analyze = (bytes * ANALYZE_SHARE).min(ANALYZE_MOST);
+        let (statement, weight) = if frozen {
+            (format!("ANALYZE {table}"), analyze)
+        } else {
+            (
+                format!("VACUUM (FREEZE, ANALYZE) {table}"),
+                bytes * VACUUM_WEIGHT + analyze,
+            )
+        };
+        push(&mut tasks, Stage::Analyzing, vec![statement], after, weight);
+    }
+    tasks
+}
+
+fn push(
+    tasks: &mut Vec<Task>,
+    stage: Stage,
+    statements: Vec<String>,
+    after: Vec<usize>,
+    weight: f64,
+) -> usize {
+    tasks.push(Task {
+        work: Work::Statements { stage, statements },
+        after,
+        weight,
+    });
+    tasks.len() - 1
+}
+
+/// Copies a leaf and builds its indexes; what to wait for before anything else touches it.
+fn leaf_tasks(
+    options: &LoadOptions,
+    abilities: &Abilities,
+    leaf: Leaf,
+    tasks: &mut Vec<Task>,
+) -> Vec<usize> {
+    let warehouses: Vec<u32> = match leaf.partition {
+        _ if leaf.table == Table::Item => vec![0],
+        None => (1..=options.warehouses).collect(),
+        Some(number) => (1..)
+            .zip(&abilities.partition_of)
+            .filter(|&(_, &partition)| partition == number)
+            .map(|(warehouse, _)| warehouse)
+            .collect(),
+    };
+    let (heap, index) = unit_bytes(leaf.table);
+    let units = warehouses.len() as f64;
+    let freeze = freezes(options, leaf.table);
+    let parts = if freeze {
+        1
+    } else {
+        options.threads.min(options.warehouses).max(1) as usize
+    };
+    let size = warehouses.len().div_ceil(parts).max(1);
+    let copies: Vec<usize> = warehouses
+        .chunks(size)
+        .map(|part| {
+            tasks.push(Task {
+                weight: heap as f64 * part.len() as f64,
+                work: Work::Copy {
+                    leaf,
+                    warehouses: part.to_vec(),
+                    freeze,
+                },
+                after: Vec::new(),
+            });
+            tasks.len() - 1
+        })
+        .collect();
+    let builds = [
+        ddl::primary_key(options, leaf),
+        ddl::secondary_index(options, leaf),
+    ];
+    let count = builds.iter().flatten().count() as f64;
+    builds
+        .into_iter()
+        .flatten()
+        .fold(copies, |after, statement| {
+            let weight = index as f64 * units * INDEX_WEIGHT / count;
+            vec![push(tasks, Stage::Indexing, vec![statement], after, weight)]
+        })
+}
+
+/// Adds the foreign keys when everything is indexed, and checks them table by table.
+fn foreign_key_tasks(
+    options: &LoadOptions,
+    tables: &mut BTreeMap<Table, Vec<usize>>,
+    tasks: &mut Vec<Task>,
+) {
+    let indexed = tables.values().flatten().copied().collect();
+    let statements = ddl::foreign_keys(options);
+    let added = push(tasks, Stage::ForeignKeys, statements, indexed, 1e6);
+    for (&table, after) in tables {
+        let statements = ddl::validate(options, table);
+        *after = if statements.is_empty() {
+            vec![added]
+        } else {
+            let weight = table_bytes(options, table) * FOREIGN_KEY_WEIGHT * statements.len() as f64;
+            vec![push(
+                tasks,
+                Stage::ForeignKeys,
+                statements,
+                vec![added],
+                weight,
+            )]
+        };
+    }
+}
+
+fn table_bytes(options: &LoadOptions, table: Table) -> f64 {
+    let units = if table == Table::Item {
+        1
+    } else {
+        options.warehouses
+    };
+    unit_bytes(table).0 as f64 * f64::from(units)
+}
+
+/// Whether a table's leaves are each copied by one connection, as frozen.
+///
+/// COPY FREEZE wants the table to have been truncated in the same transaction,
+/// so a leaf has one connection only. With more connections than that keeps
+/// busy, the big tables are better copied by all of them and vacuumed after.
+fn freezes(options: &LoadOptions, table: Table) -> bool {
+    let total: f64 = Table::ALL
+        .iter()
+        .map(|&table| table_bytes(options, table))
+        .sum();
+    let leaves = ddl::leaves(table, options.partitions).len() as f64;
+    let alone = table_bytes(options, table) / leaves;
+    let shared = total / f64::from(options.threads.max(1));
+    alone <= shared * (1.0 + VACUUM_WEIGHT)
+}
+
+/// Positions of the tasks in the order of the longest way to the end from each, longest first.
+pub(super) fn by_urgency(tasks: &[Task]) -> Vec<usize> {
+    let mut way: Vec<f64> = tasks.iter().map(|task| task.weight).collect();
+    for (position, task) in tasks.iter().enumerate().rev() {
+        for &before in &task.after {
+            way[before] = way[before].max(tasks[before].weight + way[position]);
+        }
+    }
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by(|&a, &b| way[b].total_cmp(&way[a]));
+    order
+}
+
+/// Warehouses that go into one COPY command: a server that has failed reads on
+/// to the command's end before it says so.
+pub(super) const WAREHOUSES_PER_COPY: usize = 8;
+
+/// `from..=to` for messages.
+pub(super) fn span(warehouses: &[u32]) -> RangeInclusive<u32> {
+    warehouses.first().copied().unwrap_or(0)..=warehouses.last().copied().unwrap_or(0)
+}

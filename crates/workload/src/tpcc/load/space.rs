@@ -1,0 +1,70 @@
+//! How much disk a load takes.
+
+use crate::tpcc::schema::Table;
+
+/// Bytes of heap and of indexes that one unit of a table takes, measured on
+/// `PostgreSQL` 15 with 8 KiB pages (`pg_table_size` and `pg_indexes_size` of
+/// 20 warehouses, per warehouse).
+#[must_use]
+pub(super) fn unit_bytes(table: Table) -> (u64, u64) {
+    match table {
+        Table::Warehouse => (150, 100),
+        Table::District => (1_400, 500),
+        Table::Item => (10_300_000, 2_250_000),
+        Table::Customer => (18_900_000, 2_100_000),
+        Table::History => (2_500_000, 0),
+        Table::Orders => (2_000_000, 1_900_000),
+        Table::NewOrder => (400_000, 290_000),
+        Table::OrderLine => (30_000_000, 9_400_000),
+        Table::Stock => (34_600_000, 2_250_000),
+    }
+}
+
+/// Bytes of disk that loading `warehouses` warehouses takes at its peak: tables
+/// and indexes, a tenth for sorting and for free space maps, and the
+/// write-ahead log, which checkpoints keep from growing beyond 2 GiB.
+#[must_use]
+pub fn required_bytes(warehouses: u32) -> u64 {
+    let unit: u64 = Table::ALL
+        .into_iter()
+        .filter(|&table| table != Table::Item)
+        .map(|table| {
+            let (heap, index) = unit_bytes(table);
+            heap + index
+        })
+        .sum();
+    let (item_heap, item_index) = unit_bytes(Table::Item);
+    let data = item_heap + item_index + unit * u64::from(warehouses);
+    let log = data.min(2 << 30);
+    data + data / 10 + log
+}
+
+/// The most warehouses that fit into `available_bytes`.
+#[must_use]
+pub(super) fn fitting(available_bytes: u64) -> u32 {
+    let (mut fits, mut exceeds) = (0, u32::MAX);
+    while exceeds - fits > 1 {
+        let middle = fits + (exceeds - fits) / 2;
+        if required_bytes(middle) <= available_bytes {
+            fits = middle;
+        } else {
+            exceeds = middle;
+        }
+    }
+    fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_fits_fits_and_one_more_does_not() {
+        for available in [1 << 30, 20 << 30, 3 << 40] {
+            let fits = fitting(available);
+            assert!(required_bytes(fits) <= available);
+            assert!(required_bytes(fits + 1) > available);
+        }
+        assert_eq!(fitting(1 << 20), 0);
+    }
+}

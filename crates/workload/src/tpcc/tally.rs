@@ -1,0 +1,174 @@
+//! What the audit needs to know of the transactions of the measurement interval.
+
+use super::input::{Customer, Input};
+use super::terminal::KINDS;
+use super::tpcc::Tpcc;
+use super::transactions::Output;
+use crate::{Cycle, Executed, Tally};
+
+/// Bins of a think-time histogram: each holds a tenth of the exponential distribution.
+pub(super) const THINK_BINS: usize = 10;
+/// Bins of a distribution of numbers: equal parts of its range.
+pub(super) const NUMBER_BINS: usize = 64;
+
+/// Counts of one shard, merged after the run.
+#[derive(Debug, Clone, Default)]
+pub struct TpccTally {
+    /// Transactions by kind, however they ended.
+    pub(super) chosen: [u64; 5],
+    /// Keying times drawn, ns: sum, and smallest.
+    pub(super) keying_ns: [u128; 5],
+    pub(super) keying_min_ns: [Option<u64>; 5],
+    /// Think times drawn, ns.
+    pub(super) think_ns: [u128; 5],
+    /// By how many tenths of the exponential distribution with the standard's mean lie below.
+    pub(super) think_bins: [[u64; THINK_BINS]; 5],
+    /// New-Orders that ended without an error, and those among them rolled back.
+    pub(super) orders: u64,
+    pub(super) rolled_back: u64,
+    /// Order lines, by how many an order has (index; 0 unused).
+    pub(super) orders_by_lines: [u64; 32],
+    /// Order lines supplied from elsewhere.
+    pub(super) remote_lines: u64,
+    /// Payments, those for another warehouse's customer.
+    pub(super) payments: u64,
+    pub(super) remote_payments: u64,
+    /// Payments and Order-Statuses, those by last name.
+    pub(super) by_customer: [u64; 2],
+    pub(super) by_last_name: [u64; 2],
+    /// Customers and items by number, in equal parts of the range.
+    pub(super) customer_bins: Bins,
+    pub(super) item_bins: Bins,
+}
+
+/// Counts of numbers in equal parts of their range.
+#[derive(Debug, Clone)]
+pub(super) struct Bins(pub(super) [u64; NUMBER_BINS]);
+
+impl Default for Bins {
+    fn default() -> Self {
+        Self([0; NUMBER_BINS])
+    }
+}
+
+impl Bins {
+    fn count(&mut self, number: i32, range: u32) {
+        let index = (i64::from(number) - 1) * NUMBER_BINS as i64 / i64::from(range.max(1));
+        if let Some(bin) = usize::try_from(index)
+            .ok()
+            .and_then(|index| self.0.get_mut(index))
+        {
+            *bin += 1;
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.0
+            .iter_mut()
+            .zip(other.0)
+            .for_each(|(mine, other)| *mine += other);
+    }
+}
+
+impl TpccTally {
+    pub(super) fn count(
+        &mut self,
+        tpcc: &Tpcc,
+        cycle: Cycle,
+        input: &Input,
+        executed: Option<&Executed<Output>>,
+    ) {
+        let kind = usize::from(cycle.kind);
+        self.chosen[kind] += 1;
+        self.keying_ns[kind] += u128::from(cycle.keying_ns);
+        let smallest =
+            self.keying_min_ns[kind].map_or(cycle.keying_ns, |least| least.min(cycle.keying_ns));
+        self.keying_min_ns[kind] = Some(smallest);
+        self.think_ns[kind] += u128::from(cycle.think_ns);
+        self.think_bins[kind]
+            [think_bin(cycle.think_ns, super::Rules::default().think_mean_s[kind])] += 1;
+        match input {
+            Input::NewOrder(order) => {
+                self.customer_bins
+                    .count(order.customer, tpcc.rules.customers_per_district);
+                // The unused item of a rollback is keyed in on purpose.
+                for &item in &order.items {
+                    self.item_bins.count(item, tpcc.rules.items);
+                }
+                if let Some(count) = self.orders_by_lines.get_mut(order.items.len()) {
+                    *count += 1;
+                }
+                self.remote_lines += order
+                    .supplies
+                    .iter()
+                    .filter(|&&supply| supply != order.warehouse)
+                    .count() as u64;
+                if let Some(executed) = executed {
+                    self.orders += 1;
+                    self.rolled_back += u64::from(!executed.committed);
+                }
+            }
+            Input::Payment(payment) => {
+                self.payments += 1;
+                self.remote_payments += u64::from(payment.customer_warehouse != payment.warehouse);
+                self.customer(0, &payment.customer, tpcc);
+            }
+            Input::OrderStatus(status) => self.customer(1, &status.customer, tpcc),
+            Input::Delivery(_) | Input::StockLevel(_) => {}
+        }
+    }
+
+    fn customer(&mut self, which: usize, customer: &Customer, tpcc: &Tpcc) {
+        self.by_customer[which] += 1;
+        match customer {
+            Customer::LastName(_) => self.by_last_name[which] += 1,
+            Customer::Id(id) => self
+                .customer_bins
+                .count(*id, tpcc.rules.customers_per_district),
+        }
+    }
+}
+
+/// Which tenth of the exponential distribution with mean `mean_s` a time lies in: F(t) = 1 - exp(-t / mean).
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share in [0, 1] of ten bins"
+)]
+fn think_bin(think_ns: u64, mean_s: f64) -> usize {
+    let below = 1.0 - (-(think_ns as f64) / 1e9 / mean_s).exp();
+    ((below * THINK_BINS as f64) as usize).min(THINK_BINS - 1)
+}
+
+impl Tally for TpccTally {
+    fn merge(&mut self, other: Self) {
+        for kind in 0..KINDS.len() {
+            self.chosen[kind] += other.chosen[kind];
+            self.keying_ns[kind] += other.keying_ns[kind];
+            self.keying_min_ns[kind] = [self.keying_min_ns[kind], other.keying_min_ns[kind]]
+                .into_iter()
+                .flatten()
+                .min();
+            self.think_ns[kind] += other.think_ns[kind];
+            self.think_bins[kind]
+                .iter_mut()
+                .zip(other.think_bins[kind])
+                .for_each(|(mine, other)| *mine += other);
+        }
+        self.orders += other.orders;
+        self.rolled_back += other.rolled_back;
+        self.orders_by_lines
+            .iter_mut()
+            .zip(other.orders_by_lines)
+            .for_each(|(mine, other)| *mine += other);
+        self.remote_lines += other.remote_lines;
+        self.payments += other.payments;
+        self.remote_payments += other.remote_payments;
+        for which in 0..2 {
+            self.by_customer[which] += other.by_customer[which];
+            self.by_last_name[which] += other.by_last_name[which];
+        }
+        self.customer_bins.merge(&other.customer_bins);
+        self.item_bins.merge(&other.item_bins);
+    }
+}

@@ -1,0 +1,165 @@
+//! TPC-C as a [`Workload`].
+
+use super::input::{Draw, Input};
+use super::random::NuRandC;
+use super::rules::Rules;
+use super::statements::Statements;
+use super::tally::TpccTally;
+use super::terminal::{DELIVERY, KINDS, Mix, Terminal};
+use super::transactions::Output;
+use super::{procedures, transactions};
+use crate::{Cycle, Executed, Kind, Workload};
+use tenbin_wire::{Error, Session};
+
+/// Isolation level of every transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Isolation {
+    /// PostgreSQL's default.
+    ReadCommitted,
+    /// Snapshot isolation.
+    RepeatableRead,
+    /// Serializable snapshot isolation.
+    Serializable,
+}
+
+impl Isolation {
+    /// As SQL and `run.json` have it: `read committed`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+            Self::Serializable => "serializable",
+        }
+    }
+}
+
+/// TPC-C on a loaded database.
+#[derive(Debug, Clone)]
+pub struct Tpcc {
+    /// The standard's constants.
+    pub rules: Rules,
+    /// Warehouses loaded, 1 or more.
+    pub warehouses: u32,
+    /// Seed of everything that terminals do.
+    pub seed: u64,
+    /// NURand's constants of this run (clause 2.1.6.1).
+    pub c_run: NuRandC,
+    /// How transactions are chosen.
+    pub mix: Mix,
+    /// Isolation level.
+    pub isolation: Isolation,
+    /// Run as server functions, which must be there ([`procedures::definitions`]).
+    pub procedures: bool,
+    /// The SQL.
+    pub statements: Statements,
+}
+
+impl Tpcc {
+    /// The standard's workload in client SQL at PostgreSQL's default isolation level,
+    /// on data loaded with `c_load`.
+    #[must_use]
+    pub fn new(warehouses: u32, seed: u64, c_load: NuRandC) -> Self {
+        let rules = Rules::default();
+        Self {
+            c_run: NuRandC::run(&rules, c_load, seed),
+            rules,
+            warehouses,
+            seed,
+            mix: Mix::Deck,
+            isolation: Isolation::ReadCommitted,
+            procedures: false,
+            statements: Statements::default(),
+        }
+    }
+}
+
+impl Workload for Tpcc {
+    type Terminal = Terminal;
+    type Input = Input;
+    type Output = Output;
+    type Tally = TpccTally;
+
+    fn kinds(&self) -> Vec<Kind> {
+        let kind = |(index, name): (usize, &&str)| Kind {
+            name: (*name).to_owned(),
+            deferred: index == usize::from(DELIVERY),
+            p90_limit_s: Some(self.rules.response_p90_s[index]),
+        };
+        KINDS.iter().enumerate().map(kind).collect()
+    }
+
+    fn terminal(&self, id: u32) -> Terminal {
+        Terminal::new(&self.rules, self.seed, id, self.warehouses)
+    }
+
+    fn choose(&self, terminal: &mut Terminal) -> Cycle {
+        terminal.choose(&self.rules, &self.mix)
+    }
+
+    fn input(&self, terminal: &mut Terminal, kind: u8) -> Input {
+        Draw {
+            rules: &self.rules,
+            c: self.c_run,
+            warehouses: self.warehouses,
+        }
+        .input(terminal, kind)
+    }
+
+    async fn prepare(&self, session: &mut Session) -> Result<(), Error> {
+        session.query(&format!(
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}",
+            self.isolation.name()
+        ));
+        session.sync().await?;
+        if self.procedures {
+            procedures::prepare(session).await
+        } else {
+            transactions::prepare(session, &self.statements).await
+        }
+    }
+
+    async fn execute(
+        &self,
+        session: &mut Session,
+        input: &Input,
+    ) -> Result<Executed<Output>, Error> {
+        let committed = |output| Executed {
+            committed: true,
+            output,
+        };
+        let order = |(committed, output)| Executed { committed, output };
+        if self.procedures {
+            return Ok(match input {
+                Input::NewOrder(input) => order(procedures::new_order(session, input).await?),
+                Input::Payment(input) => committed(procedures::payment(session, input).await?),
+                Input::OrderStatus(input) => {
+                    committed(procedures::order_status(session, input).await?)
+                }
+                Input::Delivery(input) => committed(procedures::delivery(session, input).await?),
+                Input::StockLevel(input) => {
+                    committed(procedures::stock_level(session, input).await?)
+                }
+            });
+        }
+        Ok(match input {
+            Input::NewOrder(input) => order(transactions::new_order(session, input).await?),
+            Input::Payment(input) => committed(transactions::payment(session, input).await?),
+            Input::OrderStatus(input) => {
+                committed(transactions::order_status(session, input).await?)
+            }
+            Input::Delivery(input) => committed(transactions::delivery(session, input).await?),
+            Input::StockLevel(input) => committed(transactions::stock_level(session, input).await?),
+        })
+    }
+
+    fn tally(
+        &self,
+        tally: &mut TpccTally,
+        cycle: Cycle,
+        input: &Input,
+        executed: Option<&Executed<Output>>,
+    ) {
+        tally.count(self, cycle, input, executed);
+    }
+}
