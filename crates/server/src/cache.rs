@@ -20,11 +20,11 @@ const SHARED: &str = "/var/cache/tenbin";
 /// Written last into an unpacked build; a build without it does not count.
 const MANIFEST: &str = "tenbin-manifest.json";
 /// How long the newest release of a major is taken as known.
-const LOOKUP_AGE: Duration = Duration::from_secs(24 * 3600);
+const LOOKUP_AGE: Duration = Duration::from_hours(24);
 /// Longest wait for the list of releases; a machine whose network swallows packets is off-line.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(20);
 /// Longest wait for one archive of some 10 MB, and for its unpacking.
-const FETCH_LIMIT: Duration = Duration::from_secs(15 * 60);
+const FETCH_LIMIT: Duration = Duration::from_mins(15);
 /// What an unpacked build and its temporary copy may take; the largest so far has 60 MB.
 const UNPACK_BYTES: u64 = 200_000_000;
 
@@ -158,11 +158,13 @@ impl Cache {
         {
             return Ok(version);
         }
-        let version = look_up(
-            major_requirement(major),
-            "looking up PostgreSQL releases",
-            progress,
-        )?;
+        self.look_up(major, progress)
+    }
+
+    /// As [`Cache::newest`], asking now.
+    pub(crate) fn look_up(&self, major: Major, progress: &Progress) -> Result<Version, Miss> {
+        let requirement = major_requirement(major);
+        let version = look_up(requirement, "looking up PostgreSQL releases", progress)?;
         self.remember(major, version);
         Ok(version)
     }

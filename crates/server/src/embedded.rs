@@ -1,8 +1,6 @@
 //! A server made for one run, used and removed.
 
 use crate::Error;
-use crate::account::Account;
-use crate::cache::Cache;
 use crate::home::{Home, Plan};
 use crate::installation::Installation;
 use crate::progress::Progress;
@@ -52,24 +50,12 @@ impl Embedded {
     /// Finds or fetches the programs, makes a database cluster and starts a server on it,
     /// ready for connections. First clears what killed tenbins left on this machine.
     pub fn start(options: Options) -> Result<Self, Error> {
-        let account = Account::for_server();
         let registry = Registry::for_user()?;
         let mut notes = registry.clear_orphans();
-        let found = options
-            .source
-            .find(&Cache::for_user()?, &account, &options.progress)?;
-        notes.extend(found.notes);
-        let plan = Plan {
-            installation: found.installation,
-            account,
-            settings: options.settings,
-            connections: options.connections,
-            port: options.port,
-            wal_parent: options.wal_parent,
-            tablespaces: options.tablespaces,
-            progress: options.progress,
-        };
-        let home = Home::make(plan, options.run_root.as_deref(), &registry)?;
+        let run_root = options.run_root.clone();
+        let (plan, found) = Plan::of(options)?;
+        notes.extend(found);
+        let home = Home::make(plan, run_root.as_deref(), &registry)?;
         notes.extend(home.note());
         Ok(Self { home, notes })
     }
@@ -93,7 +79,7 @@ impl Embedded {
 
     /// The server as everything above sees it.
     pub fn server(&self) -> Result<Server, Error> {
-        let mut server = Server::embedded(&self.home)?;
+        let mut server = Server::ours(self.target(), self.installation())?;
         server.notes.extend(self.notes.iter().cloned());
         Ok(server)
     }

@@ -1,6 +1,8 @@
 //! One server with its directories: made, started, stopped and removed.
 
 use crate::account::Account;
+use crate::cache::Cache;
+use crate::embedded::Options;
 use crate::installation::Installation;
 use crate::machine::Machine;
 use crate::process::Process;
@@ -9,22 +11,22 @@ use crate::registry::{self, Claim, Record, Registry};
 use crate::settings::{self, Setting};
 use crate::{Error, server, signals, space, stop};
 use std::fs::{self, DirBuilder, File};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use tenbin_wire::{Address, Target};
+use tenbin_wire::Target;
 
 /// What a fresh cluster takes with its first log segments.
 const CLUSTER_BYTES: u64 = 200_000_000;
 /// Longest wait for a server to come up; only recovery of a large log takes anything like it.
-const READY_LIMIT: Duration = Duration::from_secs(600);
+const READY_LIMIT: Duration = Duration::from_mins(10);
 /// Between two looks at a server that is coming up.
 const READY_POLL: Duration = Duration::from_millis(10);
 /// How long the last checkpoint may take before the server is stopped without it.
-const STOP_PATIENCE: Duration = Duration::from_secs(60);
+const STOP_PATIENCE: Duration = Duration::from_mins(1);
 /// The longest path of a Unix socket is 107 bytes; `/socket/.s.PGSQL.65535` is 22 of them.
 const ROOT_LENGTH: usize = 85;
 /// `f_type` of tmpfs (linux/magic.h).
@@ -43,6 +45,27 @@ pub(crate) struct Plan {
     pub(crate) wal_parent: Option<PathBuf>,
     pub(crate) tablespaces: Vec<(String, PathBuf)>,
     pub(crate) progress: Progress,
+}
+
+impl Plan {
+    /// Finds the programs for `options`, and says what is to be known about them.
+    pub(crate) fn of(options: Options) -> Result<(Self, Vec<String>), Error> {
+        let account = Account::for_server();
+        let found = options
+            .source
+            .find(&Cache::for_user()?, &account, &options.progress)?;
+        let plan = Self {
+            installation: found.installation,
+            account,
+            settings: options.settings,
+            connections: options.connections,
+            port: options.port,
+            wal_parent: options.wal_parent,
+            tablespaces: options.tablespaces,
+            progress: options.progress,
+        };
+        Ok((plan, found.notes))
+    }
 }
 
 /// A server and all that was made for it.
@@ -68,26 +91,36 @@ impl Home {
         };
         let id = registry::random_hex()?;
         let root = parent.join(format!("tenbin-{id}"));
-        let mut home = Self::claim(plan, Record::new(root, id), registry)?;
+        Self::make_at(plan, Record::new(root, id), registry)
+    }
+
+    /// Makes a server where `record` says, and starts it.
+    pub(crate) fn make_at(plan: Plan, record: Record, registry: &Registry) -> Result<Self, Error> {
+        let parent = record.root.parent().unwrap_or(Path::new("/"));
+        plan.account.check_reach(parent)?;
+        check_length(&record.root)?;
+        space::check(parent, "a new database cluster", CLUSTER_BYTES)?;
+        let mut home = Self::claim(plan, record, registry)?;
         home.initdb()?;
         home.launch()?;
         home.create_tablespaces()?;
         Ok(home)
     }
 
+    /// Starts a server again on the cluster that is there.
+    pub(crate) fn restart(plan: Plan, record: Record, registry: &Registry) -> Result<Self, Error> {
+        let mut home = Self::claim(plan, record, registry)?;
+        home.launch()?;
+        Ok(home)
+    }
+
     /// Refuses what cannot be, then writes down what will be made.
     fn claim(mut plan: Plan, mut record: Record, registry: &Registry) -> Result<Self, Error> {
-        let parent = record.root.parent().unwrap_or(Path::new("/"));
-        check_parent(parent, &record.root, &plan.account)?;
-        space::check(parent, "a new database cluster", CLUSTER_BYTES)?;
         if let Some(port) = plan.port {
             drop(reserve_port(port)?);
         }
-        for parent in plan
-            .wal_parent
-            .iter_mut()
-            .chain(plan.tablespaces.iter_mut().map(|(_, parent)| parent))
-        {
+        let named = plan.tablespaces.iter_mut().map(|(_, parent)| parent);
+        for parent in plan.wal_parent.iter_mut().chain(named) {
             *parent = fs::canonicalize(&parent).map_err(Error::io("use", parent))?;
             plan.account.check_reach(parent)?;
             let place = parent.join(format!("tenbin-{}", record.id));
@@ -95,16 +128,22 @@ impl Home {
                 record.places.push(place);
             }
         }
+        let parent = record.root.parent().unwrap_or(Path::new("/"));
         let machine = Machine::look(parent)?;
         let defaults = settings::defaults(&machine, plan.connections, plan.installation.version);
         let settings = settings::overlay(defaults, &plan.settings)?;
         record.version = plan.installation.version.to_string();
         record.bin.clone_from(&plan.installation.bin);
+        record.kind = plan.installation.kind;
+        let password = match fs::read_to_string(record.password()) {
+            Ok(password) => password,
+            Err(_) => registry::random_hex()? + &registry::random_hex()?,
+        };
         Ok(Self {
             claim: registry.claim(record)?,
             plan,
             settings,
-            password: registry::random_hex()? + &registry::random_hex()?,
+            password,
             child: None,
         })
     }
@@ -118,9 +157,10 @@ impl Home {
         }
         self.make_private(&record.data())?;
         self.make_private(&record.socket())?;
-        let password_file = record.root.join("password");
+        let password_file = record.root.join("initdb.password");
         write_private(&password_file, &self.password)?;
         self.plan.account.give(&password_file)?;
+        write_private(&record.password(), &self.password)?;
         let mut command = self
             .plan
             .account
@@ -271,8 +311,14 @@ impl Home {
                 .is_none_or(|process| process.wait(READY_POLL));
             if exited {
                 self.reap();
-                let log = fs::read_to_string(self.claim.record().log()).unwrap_or_default();
-                return Err(settings::refusal(&log, &self.plan.settings, self.port()));
+                let record = self.claim.record();
+                let log = fs::read_to_string(record.log()).unwrap_or_default();
+                return Err(settings::refusal(
+                    &log,
+                    &self.plan.settings,
+                    self.port(),
+                    &record.data(),
+                ));
             }
             if started.elapsed() > READY_LIMIT {
                 let message = format!(
@@ -310,30 +356,12 @@ impl Home {
 
     /// Over the Unix socket, as the superuser.
     pub(crate) fn target(&self) -> Target {
-        let socket = self
-            .claim
-            .record()
-            .socket()
-            .join(format!(".s.PGSQL.{}", self.port()));
-        Target {
-            addresses: vec![Address::Unix(socket)],
-            user: "postgres".to_owned(),
-            password: None,
-            database: "postgres".to_owned(),
-            parameters: Vec::new(),
-        }
+        self.claim.record().target()
     }
 
     /// Over TCP, with the password.
     pub(crate) fn tcp_target(&self) -> Target {
-        Target {
-            addresses: vec![Address::Tcp(SocketAddr::from((
-                Ipv4Addr::LOCALHOST,
-                self.port(),
-            )))],
-            password: Some(self.password.clone()),
-            ..self.target()
-        }
+        self.claim.record().tcp_target(&self.password)
     }
 
     pub(crate) fn installation(&self) -> &Installation {
@@ -360,8 +388,7 @@ impl Home {
     /// What the user should know about where the data is.
     pub(crate) fn note(&self) -> Option<String> {
         let data = self.claim.record().data();
-        let in_memory =
-            rustix::fs::statfs(&data).is_ok_and(|stat| i64::from(stat.f_type) == TMPFS_MAGIC);
+        let in_memory = rustix::fs::statfs(&data).is_ok_and(|stat| stat.f_type == TMPFS_MAGIC);
         in_memory.then(|| {
             format!(
                 "{} is on a file system in memory: what is measured is not a disk's doing",
@@ -372,16 +399,23 @@ impl Home {
 
     /// A fast shutdown, then everything is removed.
     pub(crate) fn stop_and_remove(&mut self) -> Result<(), Error> {
-        let record = self.claim.record();
+        let postmaster = self.postmaster();
+        let data = self.claim.record().data();
         stop::fast(
-            &record.data(),
-            self.child
-                .as_ref()
-                .and_then(|child| Process::open(child.id())),
+            &data,
+            postmaster.as_ref(),
             STOP_PATIENCE,
+            &self.plan.progress,
         )?;
         self.reap();
         self.claim.clear()
+    }
+
+    /// Our child, unless it has been reaped.
+    fn postmaster(&self) -> Option<Process> {
+        self.child
+            .as_ref()
+            .and_then(|child| Process::open(child.id()))
     }
 
     /// Takes the exit status of a postmaster that has exited, so that it does not stay a zombie.
@@ -390,20 +424,28 @@ impl Home {
             let _ = child.wait();
         }
     }
+
+    /// Leaves the server running, on record as the user's.
+    pub(crate) fn keep(mut self) -> Result<Record, Error> {
+        self.claim.update(|record| record.kept = true)?;
+        self.child = None;
+        Ok(self.claim.release())
+    }
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
         // What cannot be removed now stays on record for the next tenbin.
-        if self.claim.held() {
-            let postmaster = self
-                .child
-                .as_ref()
-                .and_then(|child| Process::open(child.id()));
-            if stop::at_once(&self.claim.record().data(), postmaster).is_ok() {
-                self.reap();
-                let _ = self.claim.clear();
-            }
+        if !self.claim.held() {
+            return;
+        }
+        let postmaster = self.postmaster();
+        let record = self.claim.record();
+        let stopped = stop::at_once(&record.data(), postmaster.as_ref()).is_ok();
+        let kept = record.kept;
+        self.reap();
+        if stopped && !kept {
+            let _ = self.claim.clear();
         }
     }
 }
@@ -426,16 +468,16 @@ fn default_parent(account: &Account) -> Result<PathBuf, Error> {
         )
 }
 
-fn check_parent(parent: &Path, root: &Path, account: &Account) -> Result<(), Error> {
-    if root.as_os_str().len() > ROOT_LENGTH {
-        return Err(Error::DataDirectory {
-            path: root.to_owned(),
-            reason: format!(
-                "a path of more than {ROOT_LENGTH} bytes leaves no room for the server's Unix socket in it"
-            ),
-        });
+fn check_length(root: &Path) -> Result<(), Error> {
+    if root.as_os_str().len() <= ROOT_LENGTH {
+        return Ok(());
     }
-    account.check_reach(parent)
+    Err(Error::DataDirectory {
+        path: root.to_owned(),
+        reason: format!(
+            "a path of more than {ROOT_LENGTH} bytes leaves no room for the server's Unix socket in it"
+        ),
+    })
 }
 
 /// Sees that a port is free on 127.0.0.1; 0 finds one that is.

@@ -3,14 +3,14 @@
 use crate::account::Account;
 use crate::version::{KNOWN, Major, Version};
 use crate::{Error, version};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Where an installation came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Fetched by tenbin into its cache.
@@ -90,7 +90,7 @@ impl Installation {
 
 /// Directories with server programs that the machine's packages and `pg_config` put there.
 #[must_use]
-pub fn installed_bins() -> Vec<PathBuf> {
+pub(crate) fn installed_bins() -> Vec<PathBuf> {
     let mut bins = Vec::new();
     for parent in [
         "/usr/lib/postgresql",

@@ -11,7 +11,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Told of every step that takes more than two seconds, then every second.
 #[derive(Clone)]
-pub struct Progress(Arc<dyn Fn(&str, Duration) + Send + Sync>);
+pub struct Progress(Arc<Tell>);
+
+/// Takes the step and how long it has taken so far.
+type Tell = dyn Fn(&str, Duration) + Send + Sync;
 
 impl Progress {
     /// Calls `tell` with the step (`fetching PostgreSQL 18.6`) and how long it has taken so far.

@@ -1,16 +1,21 @@
 //! What tenbin has made on this machine, written down before it is made, so that the
 //! next tenbin can clear it when this one is killed.
 
+use crate::installation::Kind;
 use crate::process::{self, Process};
 use crate::{Error, stop};
+use rustix::fs::Access;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use tenbin_wire::{Address, Target};
 
 /// Marks a directory as tenbin's own; holds the record's id. Nothing without it is ever removed.
-const MARKER: &str = ".tenbin";
+pub(crate) const MARKER: &str = ".tenbin";
 
 /// One server that tenbin made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,10 +28,12 @@ pub(crate) struct Record {
     pub(crate) owner_start_ticks: u64,
     /// The boot in which all this was.
     pub(crate) boot_id: String,
-    /// Outlives its maker (`tenbin server start`): never an orphan.
-    pub(crate) detached: bool,
+    /// Its files are the user's to keep (`tenbin server start`): it outlives its maker and is never cleared.
+    pub(crate) kept: bool,
     /// Directory of the server's files.
     pub(crate) root: PathBuf,
+    /// Whether `root` was there, empty, before: then it stays.
+    pub(crate) root_stays: bool,
     /// Further directories: for the log, for tablespaces.
     pub(crate) places: Vec<PathBuf>,
     /// POSIX shared memory of the server, by path and inode.
@@ -37,6 +44,8 @@ pub(crate) struct Record {
     pub(crate) version: String,
     /// Directory of its programs.
     pub(crate) bin: PathBuf,
+    /// Where those came from.
+    pub(crate) kind: Kind,
     /// Port on 127.0.0.1 and in the socket's name.
     pub(crate) port: u16,
 }
@@ -50,14 +59,27 @@ impl Record {
             owner_pid,
             owner_start_ticks: process::start_ticks(owner_pid).unwrap_or_default(),
             boot_id: process::boot_id(),
-            detached: false,
+            kept: false,
+            root_stays: root.exists(),
             root,
             places: Vec::new(),
             shared_memory: Vec::new(),
             segment: None,
             version: String::new(),
             bin: PathBuf::new(),
+            kind: Kind::Fetched,
             port: 0,
+        }
+    }
+
+    /// The same, now made by this process.
+    pub(crate) fn by_this_process(self) -> Self {
+        let new = Self::new(PathBuf::new(), String::new());
+        Self {
+            owner_pid: new.owner_pid,
+            owner_start_ticks: new.owner_start_ticks,
+            boot_id: new.boot_id,
+            ..self
         }
     }
 
@@ -69,6 +91,33 @@ impl Record {
     /// The directory of the socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.root.join("socket")
+    }
+
+    /// The superuser's password for TCP, for our own eyes.
+    pub(crate) fn password(&self) -> PathBuf {
+        self.root.join("password")
+    }
+
+    /// How to connect over the Unix socket, as the superuser.
+    pub(crate) fn target(&self) -> Target {
+        let socket = self.socket().join(format!(".s.PGSQL.{}", self.port));
+        Target {
+            addresses: vec![Address::Unix(socket)],
+            user: "postgres".to_owned(),
+            password: None,
+            database: "postgres".to_owned(),
+            parameters: vec![("application_name".to_owned(), "tenbin".to_owned())],
+        }
+    }
+
+    /// How to connect over TCP, as the superuser.
+    pub(crate) fn tcp_target(&self, password: &str) -> Target {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        Target {
+            addresses: vec![Address::Tcp(address)],
+            password: Some(password.to_owned()),
+            ..self.target()
+        }
     }
 
     /// The server's log.
@@ -110,11 +159,12 @@ impl Record {
 
     /// Ends every process of the server and removes all that was made for it.
     pub(crate) fn clear(&self) -> Result<(), Error> {
-        stop::at_once(&self.data(), self.postmaster())?;
+        stop::at_once(&self.data(), self.postmaster().as_ref())?;
         self.clear_shared_memory();
         for place in self.places.iter().chain([&self.root]) {
             if owned(place, &self.id) {
-                fs::remove_dir_all(place).map_err(Error::io("remove", place))?;
+                let stays = self.root_stays && *place == self.root;
+                remove(place, stays).map_err(Error::io("remove", place))?;
             }
         }
         Ok(())
@@ -154,13 +204,36 @@ fn abandoned(segments: &str, key: i64, id: i64) -> bool {
     })
 }
 
-/// Makes a directory of ours, readable by the server's user; it must not exist yet.
+/// Removes a directory with all that is in it, or only the latter. The mark goes last, so
+/// that what was begun can be finished.
+fn remove(place: &Path, stays: bool) -> std::io::Result<()> {
+    for entry in fs::read_dir(place)? {
+        let entry = entry?;
+        if entry.file_name() == MARKER {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    if stays {
+        fs::remove_file(place.join(MARKER))
+    } else {
+        fs::remove_dir_all(place)
+    }
+}
+
+/// Makes a directory of ours, readable by the server's user. It must be new or empty.
 pub(crate) fn make_place(path: &Path, id: &str) -> Result<(), Error> {
-    DirBuilder::new()
-        .mode(0o755)
-        .create(path)
-        .and_then(|()| fs::write(path.join(MARKER), id))
-        .map_err(Error::io("make", path))
+    let made = DirBuilder::new().mode(0o755).create(path);
+    made.or_else(|error| match fs::read_dir(path)?.next() {
+        None if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        _ => Err(error),
+    })
+    .and_then(|()| fs::write(path.join(MARKER), id))
+    .map_err(Error::io("make", path))
 }
 
 /// Whether `path` is a directory that carries the mark of `id`, or was just made and carries nothing.
@@ -197,27 +270,28 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// `/var/lib/tenbin` for root, else `$XDG_STATE_HOME/tenbin` or `~/.local/state/tenbin`,
-    /// else, for a user without a home, a private directory in `/var/tmp`.
+    /// `$XDG_STATE_HOME/tenbin`; without that `/var/lib/tenbin` for root and
+    /// `~/.local/state/tenbin` for others; for a user without a home, a directory in `/var/tmp`.
     pub(crate) fn for_user() -> Result<Self, Error> {
-        let uid = rustix::process::geteuid();
         let variable = |name| {
             std::env::var_os(name)
                 .map(PathBuf::from)
                 .filter(|path| path.is_absolute())
         };
-        let preferred = if uid.is_root() {
-            Some(PathBuf::from("/var/lib"))
-        } else {
-            variable("XDG_STATE_HOME")
-                .or_else(|| variable("HOME").map(|home| home.join(".local/state")))
+        let uid = rustix::process::geteuid();
+        let home = || {
+            if uid.is_root() {
+                Some(PathBuf::from("/var/lib"))
+            } else {
+                variable("HOME").map(|home| home.join(".local/state"))
+            }
         };
-        if let Some(parent) = preferred
+        if let Some(parent) = variable("XDG_STATE_HOME").or_else(home)
             && let Ok(registry) = Self::at(&parent.join("tenbin"))
         {
             return Ok(registry);
         }
-        Self::at(&PathBuf::from(format!(
+        Self::at(Path::new(&format!(
             "/var/tmp/tenbin-state-{}",
             uid.as_raw()
         )))
@@ -225,22 +299,25 @@ impl Registry {
 
     /// Records in `directory`, which is made if need be and must be ours alone.
     pub(crate) fn at(directory: &Path) -> Result<Self, Error> {
-        let made = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory);
-        made.map_err(Error::io("make", directory))?;
-        let meta = fs::symlink_metadata(directory).map_err(Error::io("examine", directory))?;
-        if meta.uid() != rustix::process::geteuid().as_raw() || !meta.is_dir() {
-            let denied = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-            return Err(Error::io("keep records in another user's", directory)(
-                denied,
-            ));
+        make_directory(directory).map_err(Error::io("make", directory))?;
+        let refused = match fs::symlink_metadata(directory) {
+            // Found empty and removed by another tenbin since; it is made again when needed.
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => Some(error),
+            Ok(meta) if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() => {
+                Some(ErrorKind::PermissionDenied.into())
+            }
+            Ok(_) => match rustix::fs::access(directory, Access::WRITE_OK | Access::EXEC_OK) {
+                Ok(()) | Err(Errno::NOENT) => None,
+                Err(errno) => Some(errno.into()),
+            },
+        };
+        match refused {
+            None => Ok(Self {
+                directory: directory.to_owned(),
+            }),
+            Some(error) => Err(Error::io("keep records in", directory)(error)),
         }
-        tempfile::tempfile_in(directory).map_err(Error::io("write in", directory))?;
-        Ok(Self {
-            directory: directory.to_owned(),
-        })
     }
 
     /// Writes a record down and holds it for as long as the claim lives.
@@ -276,11 +353,25 @@ impl Registry {
             .collect()
     }
 
+    /// The record of the server kept in `root`.
+    pub(crate) fn kept_in(&self, root: &Path) -> Option<Record> {
+        self.records()
+            .into_iter()
+            .map(|(_, record)| record)
+            .find(|record| record.kept && record.root == root)
+    }
+
+    /// Removes a record.
+    pub(crate) fn forget(&self, path: &Path) {
+        let _ = fs::remove_file(path);
+        self.tidy();
+    }
+
     /// Clears what killed tenbins left; says what that was.
     pub(crate) fn clear_orphans(&self) -> Vec<String> {
         self.records()
             .into_iter()
-            .filter(|(_, record)| !record.detached)
+            .filter(|(_, record)| !record.kept)
             .filter_map(|(path, record)| clear_orphan(&path, &record))
             .collect()
     }
@@ -290,7 +381,7 @@ impl Registry {
         let own = std::process::id();
         let start = process::start_ticks(own).unwrap_or_default();
         for (path, record) in self.records() {
-            if !record.detached
+            if !record.kept
                 && record.owner_pid == own
                 && record.owner_start_ticks == start
                 && record.clear().is_ok()
@@ -333,20 +424,33 @@ fn clear_orphan(path: &Path, record: &Record) -> Option<String> {
     }
 }
 
+fn make_directory(directory: &Path) -> std::io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+}
+
 /// Writes `record` to a new file, locks it, and puts it in the place of `path`.
 fn write(directory: &Path, path: &Path, record: &Record) -> Result<File, Error> {
     let attempt = || -> std::io::Result<File> {
-        // Another tenbin may have found the directory empty and removed it.
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)?;
-        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        let mut file = new_file(directory)?;
         file.write_all(&serde_json::to_vec(record)?)?;
         file.as_file().lock()?;
         Ok(file.persist(path)?)
     };
     attempt().map_err(Error::io("write the record", path))
+}
+
+/// A new file in `directory`, which other tenbins remove whenever they leave it empty.
+fn new_file(directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    loop {
+        make_directory(directory)?;
+        match tempfile::NamedTempFile::new_in(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            outcome => return outcome,
+        }
+    }
 }
 
 /// A record held by this process.
@@ -370,6 +474,12 @@ impl Claim {
         change(&mut self.record);
         self.lock = write(&self.registry.directory, &self.path, &self.record)?;
         Ok(())
+    }
+
+    /// Lets go of a record that is to stay.
+    pub(crate) fn release(&mut self) -> Record {
+        self.held = false;
+        self.record.clone()
     }
 
     /// Ends and removes what the record names, then the record.

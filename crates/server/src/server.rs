@@ -1,10 +1,9 @@
 //! A server as everything above sees it, whoever started it.
 
 use crate::Error;
-use crate::home::Home;
 use crate::installation::{Installation, Kind};
 use crate::process;
-use crate::version::Version;
+use crate::version::{self, Version};
 use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use serde::Serialize;
@@ -106,12 +105,14 @@ pub struct Server {
 impl Server {
     /// A server that someone else runs (`--dsn`). It is asked, never changed.
     pub fn at(target: Target) -> Result<Self, Error> {
-        let server = Self::describe(target, Origin::Dsn, None)?;
-        if server.version.major() < crate::version::KNOWN[0] {
+        let mut server = Self::describe(target, Origin::Dsn, None)?;
+        let version = server.version;
+        if version.major() < version::KNOWN[0] {
             return Err(Error::UnknownVersion {
-                asked: server.version.to_string(),
+                asked: version.to_string(),
             });
         }
+        server.notes.extend(version.beyond_known());
         Ok(server)
     }
 
@@ -123,14 +124,13 @@ impl Server {
         Self::at(target)
     }
 
-    /// A server of ours.
-    pub(crate) fn embedded(home: &Home) -> Result<Self, Error> {
-        let installation = home.installation();
+    /// A server of ours, running `installation`.
+    pub(crate) fn ours(target: Target, installation: &Installation) -> Result<Self, Error> {
         let origin = match installation.kind {
             Kind::Fetched => Origin::Embedded,
             Kind::Installed => Origin::Installed,
         };
-        Self::describe(home.target(), origin, Some(installation))
+        Self::describe(target, origin, Some(installation))
     }
 
     /// A connection for administration, with [`CONNECT_TIMEOUT`] as its limit.
@@ -204,8 +204,10 @@ impl Asker<'_> {
     }
 
     fn settings(&mut self) -> Result<Vec<Value>, Error> {
+        // What names this very server says nothing about how it works.
         let sql = "SELECT name, current_setting(name), source FROM pg_settings \
-                   WHERE source NOT IN ('default', 'client', 'override', 'session') OR name = ANY ($1) ORDER BY name";
+                   WHERE name NOT IN ('application_name', 'cluster_name', 'port', 'unix_socket_directories') \
+                   AND (source NOT IN ('default', 'client', 'override', 'session') OR name = ANY ($1)) ORDER BY name";
         let rows = self
             .0
             .query(sql, &[&TELLING.as_slice()])
@@ -242,7 +244,7 @@ impl Asker<'_> {
         };
         let started = self.text("SELECT extract(epoch FROM pg_postmaster_start_time())::text")?;
         let postmaster = u32::try_from(backend).ok().and_then(process::parent);
-        Ok(postmaster.filter(|pid| started_at(*pid, &started)))
+        Ok(postmaster.filter(|pid| is_postmaster(*pid, &started)))
     }
 
     /// Tablespaces of the user's, and the log where its directory is a link elsewhere.
@@ -269,8 +271,12 @@ impl Asker<'_> {
     }
 }
 
-/// Whether process `pid` started within two seconds of `epoch_s`.
-fn started_at(pid: u32, epoch_s: &str) -> bool {
+/// Whether process `pid` is a postmaster that started within two seconds of `epoch_s`.
+fn is_postmaster(pid: u32, epoch_s: &str) -> bool {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    if !["postgres", "postmaster"].contains(&name.trim()) {
+        return false;
+    }
     let boot_s = fs::read_to_string("/proc/stat").ok().and_then(|stat| {
         let line = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
         line.trim().parse::<f64>().ok()

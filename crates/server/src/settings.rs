@@ -233,7 +233,7 @@ fn mib(bytes: u64) -> String {
 }
 
 /// Reads from the log of a server that did not come up why it did not.
-pub(crate) fn refusal(log: &str, given: &[(String, String)], port: u16) -> Error {
+pub(crate) fn refusal(log: &str, given: &[(String, String)], port: u16, data: &Path) -> Error {
     let entries = entries(log);
     let named = |entry: &&String| given.iter().any(|(name, _)| mentions(entry, name));
     let about: Vec<String> = entries.iter().filter(named).cloned().collect();
@@ -251,6 +251,10 @@ pub(crate) fn refusal(log: &str, given: &[(String, String)], port: u16) -> Error
     let said = |words: &str| entries.iter().any(|entry| entry.contains(words));
     if said("could not bind IPv4") || said("could not create any TCP/IP sockets") {
         return Error::PortInUse { port };
+    }
+    if let Some(pid) = entries.iter().find_map(|entry| other_postmaster(entry)) {
+        let path = data.to_owned();
+        return Error::DataDirectoryInUse { path, pid };
     }
     let message = entries
         .iter()
@@ -276,6 +280,13 @@ pub(crate) fn refusal(log: &str, given: &[(String, String)], port: u16) -> Error
     Error::Start {
         message: format!("{message}{hint}"),
     }
+}
+
+/// `lock file "postmaster.pid" already exists (Is another postmaster (PID 4711) running in …?)`
+fn other_postmaster(entry: &str) -> Option<u32> {
+    let (_, rest) = entry.split_once("lock file \"postmaster.pid\" already exists")?;
+    let (_, rest) = rest.split_once("(PID ")?;
+    rest.split_once(')')?.0.parse().ok()
 }
 
 /// What the server said, without time stamps and file names; details and hints with what they belong to.
@@ -398,7 +409,8 @@ mod tests {
             ("work_mem".to_owned(), "lots".to_owned()),
             ("jit".to_owned(), "on".to_owned()),
         ];
-        match refusal(log, &given, 1) {
+        let data = Path::new("/d");
+        match refusal(log, &given, 1, data) {
             Error::Setting { given, message } => {
                 assert_eq!(given, "work_mem=lots");
                 assert_eq!(
@@ -410,12 +422,17 @@ mod tests {
         }
         let bind = "[1] LOG:  could not bind IPv4 address \"127.0.0.1\": Address already in use\n[1] FATAL:  could not create any TCP/IP sockets\n";
         assert!(matches!(
-            refusal(bind, &[], 5432),
+            refusal(bind, &[], 5432, data),
             Error::PortInUse { port: 5432 }
+        ));
+        let twice = "[1] FATAL:  lock file \"postmaster.pid\" already exists\n[1] HINT:  Is another postmaster (PID 4711) running in data directory \"/d\"?\n";
+        assert!(matches!(
+            refusal(twice, &[], 1, data),
+            Error::DataDirectoryInUse { pid: 4711, .. }
         ));
         let memory = "[1] FATAL:  could not map anonymous shared memory: Cannot allocate memory\n";
         assert!(
-            refusal(memory, &[], 1)
+            refusal(memory, &[], 1, data)
                 .to_string()
                 .contains("shared_buffers")
         );

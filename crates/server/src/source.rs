@@ -49,55 +49,38 @@ impl Source {
         let request = match self {
             Self::Bin(directory) => {
                 let installation = Installation::probe(directory, Kind::Installed, account)?;
-                let newer = installation.major() > NEWEST;
-                let notes = newer.then(|| format!("PostgreSQL {} is newer than the versions tenbin was made for, up to {NEWEST}", installation.version));
                 return Ok(Found {
+                    notes: installation.version.beyond_known().into_iter().collect(),
                     installation,
-                    notes: notes.into_iter().collect(),
                 });
             }
             Self::Release(request) => *request,
         };
-        let reason = match fetched(request, cache, account, progress) {
+        let miss = match fetched(request, cache, account, progress) {
             Ok(installation) => {
                 return Ok(Found {
                     installation,
                     notes: Vec::new(),
                 });
             }
-            Err(Miss::Refused(error)) => return Err(error),
-            Err(Miss::NoSuchRelease) => None,
-            Err(Miss::Offline(reason)) => Some(reason),
+            Err(miss) => miss,
         };
-        if let Some(installation) = local(request, cache, account)? {
-            let why = reason.map_or_else(
-                || "the archive has no such build for this machine".to_owned(),
-                |reason| format!("the archive of builds cannot be reached ({reason})"),
-            );
-            let note = format!(
-                "{why}: using PostgreSQL {} from {}",
-                installation.version,
-                installation.bin.display()
-            );
-            return Ok(Found {
-                installation,
-                notes: vec![note],
-            });
-        }
-        let asked = match request {
-            Request::Newest => NEWEST.to_string(),
-            named => named.to_string(),
+        let why = match &miss {
+            Miss::Refused(_) => return Err(refuse(miss, request, cache, progress)),
+            Miss::NoSuchRelease => "the archive has no such build for this machine".to_owned(),
+            Miss::Offline(reason) => format!("the archive of builds cannot be reached ({reason})"),
         };
-        Err(match reason {
-            None => Error::NoSuchRelease {
-                asked,
-                hint: cache::hint(cache, request, progress),
-            },
-            Some(reason) => Error::Unreachable {
-                asked,
-                cache: cache.directory().to_owned(),
-                reason,
-            },
+        let Some(installation) = local(request, cache, account)? else {
+            return Err(refuse(miss, request, cache, progress));
+        };
+        let note = format!(
+            "{why}: using PostgreSQL {} from {}",
+            installation.version,
+            installation.bin.display()
+        );
+        Ok(Found {
+            installation,
+            notes: vec![note],
         })
     }
 }
@@ -156,8 +139,7 @@ fn local(
 }
 
 /// Installations of the machine that run, newest first.
-#[must_use]
-pub fn installed(account: &Account) -> Vec<Installation> {
+fn installed(account: &Account) -> Vec<Installation> {
     let mut found: Vec<Installation> = installed_bins()
         .iter()
         .filter_map(|bin| Installation::probe(bin, Kind::Installed, account).ok())
@@ -166,15 +148,48 @@ pub fn installed(account: &Account) -> Vec<Installation> {
     found
 }
 
-/// Every release at hand without fetching: the cache's, then the machine's.
-pub fn list(cache: &Cache, account: &Account) -> Result<Vec<Installation>, Error> {
-    let cached = cache
-        .releases()?
-        .into_iter()
-        .map(|(version, directory)| Installation {
-            bin: directory.join("bin"),
-            version,
-            kind: Kind::Fetched,
-        });
-    Ok(cached.chain(installed(account)).collect())
+/// Every release at hand without fetching (`tenbin server list`): the cache's, then the machine's.
+pub fn list() -> Result<Vec<Installation>, Error> {
+    let cached = Cache::for_user()?.releases()?;
+    let cached = cached.into_iter().map(|(version, directory)| Installation {
+        bin: directory.join("bin"),
+        version,
+        kind: Kind::Fetched,
+    });
+    Ok(cached.chain(installed(&Account::for_server())).collect())
+}
+
+/// Fetches a release into the cache (`tenbin server install 18`), asking the archive anew
+/// which is the newest.
+pub fn install(request: Request, progress: &Progress) -> Result<Installation, Error> {
+    let cache = Cache::for_user()?;
+    let major = match request {
+        Request::Newest => Some(NEWEST),
+        Request::Major(major) => Some(major),
+        Request::Exact(_) => None,
+    };
+    let outcome = major
+        .map_or(Ok(()), |major| cache.look_up(major, progress).map(drop))
+        .and_then(|()| fetched(request, &cache, &Account::for_server(), progress));
+    outcome.map_err(|miss| refuse(miss, request, &cache, progress))
+}
+
+/// What to tell when nothing else is left.
+fn refuse(miss: Miss, request: Request, cache: &Cache, progress: &Progress) -> Error {
+    let asked = match request {
+        Request::Newest => NEWEST.to_string(),
+        named => named.to_string(),
+    };
+    match miss {
+        Miss::Refused(error) => error,
+        Miss::NoSuchRelease => Error::NoSuchRelease {
+            asked,
+            hint: cache::hint(cache, request, progress),
+        },
+        Miss::Offline(reason) => Error::Unreachable {
+            asked,
+            cache: cache.directory().to_owned(),
+            reason,
+        },
+    }
 }

@@ -2,9 +2,10 @@
 
 use crate::Error;
 use crate::process::{self, Process};
+use crate::progress::Progress;
 use rustix::process::Signal;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an immediate shutdown may take; the postmaster itself kills its children after 5 s.
 const IMMEDIATE: Duration = Duration::from_secs(15);
@@ -14,21 +15,29 @@ const KILLED: Duration = Duration::from_secs(30);
 /// A fast shutdown: sessions are ended, a checkpoint is written; after `patience` an immediate one.
 pub(crate) fn fast(
     data: &Path,
-    postmaster: Option<Process>,
+    postmaster: Option<&Process>,
     patience: Duration,
+    progress: &Progress,
 ) -> Result<(), Error> {
-    if let Some(postmaster) = &postmaster {
+    if let Some(postmaster) = postmaster {
         postmaster.signal(Signal::INT);
-        if postmaster.wait(patience) {
-            return kill_rest(data);
+        let started = Instant::now();
+        while started.elapsed() < patience {
+            if postmaster.wait(Duration::from_secs(1)) {
+                return kill_rest(data);
+            }
+            progress.tell(
+                "waiting for PostgreSQL to write its last checkpoint",
+                started.elapsed(),
+            );
         }
     }
     at_once(data, postmaster)
 }
 
 /// An immediate shutdown: nothing is written, recovery does the rest.
-pub(crate) fn at_once(data: &Path, postmaster: Option<Process>) -> Result<(), Error> {
-    if let Some(postmaster) = &postmaster {
+pub(crate) fn at_once(data: &Path, postmaster: Option<&Process>) -> Result<(), Error> {
+    if let Some(postmaster) = postmaster {
         postmaster.signal(Signal::QUIT);
         // The postmaster may be stopped (SIGSTOP), and then takes no notice of anything else.
         postmaster.signal(Signal::CONT);

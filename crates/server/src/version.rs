@@ -54,6 +54,15 @@ impl Version {
         }
     }
 
+    /// A note for users of a version newer than those tenbin was made for.
+    pub(crate) fn beyond_known(self) -> Option<String> {
+        (self.major() > NEWEST).then(|| {
+            format!(
+                "PostgreSQL {self} is newer than the versions tenbin was made for, up to {NEWEST}"
+            )
+        })
+    }
+
     /// Reads the number from what `postgres --version` and `pg_config --version` print:
     /// `postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)`, `PostgreSQL 19devel`.
     #[must_use]

@@ -1,3 +1,9 @@
 //! Real servers on this machine.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
 
 mod life;
