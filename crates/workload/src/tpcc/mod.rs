@@ -1,5 +1,7 @@
 //! TPC-C (revision 5.11).
 
+pub mod audit;
+mod chance;
 pub mod input;
 pub mod load;
 pub mod names;
@@ -11,12 +13,12 @@ pub mod schema;
 mod statements;
 mod tally;
 mod terminal;
-mod tpcc;
 mod transactions;
+mod workload;
 
 pub use rules::Rules;
 pub use statements::Statements;
 pub use tally::TpccTally;
 pub use terminal::{KINDS, Mix, Terminal};
-pub use tpcc::{Isolation, Tpcc};
 pub use transactions::Output;
+pub use workload::{Isolation, Tpcc};

@@ -2,12 +2,12 @@
 
 use super::input::{Customer, Input};
 use super::terminal::KINDS;
-use super::tpcc::Tpcc;
 use super::transactions::Output;
+use super::workload::Tpcc;
 use crate::{Cycle, Executed, Tally};
 
-/// Bins of a think-time histogram: each holds a tenth of the exponential distribution.
-pub(super) const THINK_BINS: usize = 10;
+/// Most lines that are told apart.
+pub(super) const LINES_MAX: usize = 31;
 /// Bins of a distribution of numbers: equal parts of its range.
 pub(super) const NUMBER_BINS: usize = 64;
 
@@ -16,18 +16,11 @@ pub(super) const NUMBER_BINS: usize = 64;
 pub struct TpccTally {
     /// Transactions by kind, however they ended.
     pub(super) chosen: [u64; 5],
-    /// Keying times drawn, ns: sum, and smallest.
-    pub(super) keying_ns: [u128; 5],
-    pub(super) keying_min_ns: [Option<u64>; 5],
-    /// Think times drawn, ns.
-    pub(super) think_ns: [u128; 5],
-    /// By how many tenths of the exponential distribution with the standard's mean lie below.
-    pub(super) think_bins: [[u64; THINK_BINS]; 5],
     /// New-Orders that ended without an error, and those among them rolled back.
     pub(super) orders: u64,
     pub(super) rolled_back: u64,
     /// Order lines, by how many an order has (index; 0 unused).
-    pub(super) orders_by_lines: [u64; 32],
+    pub(super) orders_by_lines: [u64; LINES_MAX + 1],
     /// Order lines supplied from elsewhere.
     pub(super) remote_lines: u64,
     /// Payments, those for another warehouse's customer.
@@ -80,13 +73,6 @@ impl TpccTally {
     ) {
         let kind = usize::from(cycle.kind);
         self.chosen[kind] += 1;
-        self.keying_ns[kind] += u128::from(cycle.keying_ns);
-        let smallest =
-            self.keying_min_ns[kind].map_or(cycle.keying_ns, |least| least.min(cycle.keying_ns));
-        self.keying_min_ns[kind] = Some(smallest);
-        self.think_ns[kind] += u128::from(cycle.think_ns);
-        self.think_bins[kind]
-            [think_bin(cycle.think_ns, super::Rules::default().think_mean_s[kind])] += 1;
         match input {
             Input::NewOrder(order) => {
                 self.customer_bins
@@ -129,31 +115,10 @@ impl TpccTally {
     }
 }
 
-/// Which tenth of the exponential distribution with mean `mean_s` a time lies in: F(t) = 1 - exp(-t / mean).
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share in [0, 1] of ten bins"
-)]
-fn think_bin(think_ns: u64, mean_s: f64) -> usize {
-    let below = 1.0 - (-(think_ns as f64) / 1e9 / mean_s).exp();
-    ((below * THINK_BINS as f64) as usize).min(THINK_BINS - 1)
-}
-
 impl Tally for TpccTally {
     fn merge(&mut self, other: Self) {
         for kind in 0..KINDS.len() {
             self.chosen[kind] += other.chosen[kind];
-            self.keying_ns[kind] += other.keying_ns[kind];
-            self.keying_min_ns[kind] = [self.keying_min_ns[kind], other.keying_min_ns[kind]]
-                .into_iter()
-                .flatten()
-                .min();
-            self.think_ns[kind] += other.think_ns[kind];
-            self.think_bins[kind]
-                .iter_mut()
-                .zip(other.think_bins[kind])
-                .for_each(|(mine, other)| *mine += other);
         }
         self.orders += other.orders;
         self.rolled_back += other.rolled_back;

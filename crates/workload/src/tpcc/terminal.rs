@@ -4,16 +4,11 @@ use super::random::{Purpose, Stream};
 use super::rules::{Rules, ThinkTime};
 use crate::Cycle;
 
-/// Kinds of transactions, by their number.
-pub const NEW_ORDER: u8 = 0;
-/// See [`NEW_ORDER`].
-pub const PAYMENT: u8 = 1;
-/// See [`NEW_ORDER`].
-pub const ORDER_STATUS: u8 = 2;
-/// See [`NEW_ORDER`].
-pub const DELIVERY: u8 = 3;
-/// See [`NEW_ORDER`].
-pub const STOCK_LEVEL: u8 = 4;
+/// Numbers of the kinds, the places of their names in [`KINDS`]; Stock-Level is 4.
+pub(super) const NEW_ORDER: u8 = 0;
+pub(super) const PAYMENT: u8 = 1;
+pub(super) const ORDER_STATUS: u8 = 2;
+pub(super) const DELIVERY: u8 = 3;
 
 /// Names of the kinds, in the order of their numbers.
 pub const KINDS: [&str; 5] = [
