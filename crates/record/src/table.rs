@@ -12,6 +12,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use std::fs::File;
 use std::io::BufWriter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -99,6 +100,10 @@ pub(crate) struct TableWriter<R> {
 impl<R: Copyable> TableWriter<R> {
     pub(crate) fn create<T: Table<Row = R>>(path: &Path, table: T) -> Result<Self, RecordError> {
         let file = File::create_new(path).map_err(RecordError::io("create", path))?;
+        Self::start(file, path, table)
+    }
+
+    fn start<T: Table<Row = R>>(file: File, path: &Path, table: T) -> Result<Self, RecordError> {
         let writer = open_writer(BufWriter::new(file), &table).map_err(at(path))?;
         let (sender, receiver) = sync_channel(QUEUED_CHUNKS);
         let owned = path.to_owned();
@@ -204,7 +209,7 @@ pub(crate) struct TableReader {
 impl TableReader {
     pub(crate) fn open<T: Table>(path: &Path) -> Result<Self, RecordError> {
         let file = File::open(path).map_err(RecordError::io("open", path))?;
-        let file = SerializedFileReader::new(file).map_err(at(path))?;
+        let file = guarded(path, || SerializedFileReader::new(file).map_err(at(path)))?;
         let reader = Self {
             path: path.to_owned(),
             file,
@@ -241,9 +246,10 @@ impl TableReader {
         if self.next == self.file.num_row_groups() {
             return None;
         }
-        let rows = self
-            .group(self.next)
-            .and_then(|mut columns| decode(&mut columns));
+        let rows = guarded(&self.path, || {
+            self.group(self.next)
+                .and_then(|mut columns| decode(&mut columns))
+        });
         self.next = if rows.is_ok() {
             self.next + 1
         } else {
@@ -341,6 +347,16 @@ impl ColumnsIn<'_> {
     }
 }
 
+/// The decoders of the `parquet` crate panic on some damaged pages (seen in 60.1: a shift by more
+/// than the width in `BitReader::get_vlq_int`); to a reader of ours that is a damaged file.
+fn guarded<R>(
+    path: &Path,
+    read: impl FnOnce() -> Result<R, RecordError>,
+) -> Result<R, RecordError> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(RecordError::corrupt(path, "its pages cannot be decoded")))
+}
+
 /// Tells an error of the file system from damaged contents.
 fn at(path: &Path) -> impl Fn(ParquetError) -> RecordError {
     let path = path.to_owned();
@@ -354,5 +370,30 @@ fn at(path: &Path) -> impl Fn(ParquetError) -> RecordError {
             Err(other) => RecordError::corrupt(&path, &other),
         },
         other => RecordError::corrupt(&path, &other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::{SampleRow, Samples};
+
+    #[test]
+    fn a_full_disk_is_an_error_with_its_mend() {
+        let file = File::options().write(true).open("/dev/full").unwrap();
+        let writer = TableWriter::start(file, Path::new("/dev/full"), Samples).unwrap();
+        let row = SampleRow {
+            offset_s: 0.0,
+            source: "cpu".into(),
+            name: "user_s".into(),
+            label: None,
+            value: Some(1.0),
+        };
+        writer.write(&[row]).unwrap();
+        let error = writer.finish().unwrap_err().to_string();
+        assert!(
+            error.contains("No space left") && error.contains("make room"),
+            "{error}"
+        );
     }
 }
