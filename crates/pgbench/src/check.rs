@@ -2,6 +2,7 @@
 
 use crate::error::{Problem, ScriptError};
 use crate::script::{Command, CommandKind, Script};
+use crate::sql::CaptureKind;
 use std::fmt;
 use std::str::FromStr;
 
@@ -134,8 +135,11 @@ fn check_pipelines(script: &Script, protocol: Protocol) -> Result<(), ScriptErro
             (CommandKind::SyncPipeline | CommandKind::EndPipeline, Some(None)) => {
                 Some("not in pipeline mode")
             }
-            (CommandKind::Sql(sql), Some(Some(_))) if sql.capture.is_some() => {
-                Some("\\gset and \\aset are not allowed in pipeline mode")
+            (CommandKind::Sql(sql), Some(Some(_))) => {
+                sql.capture.as_ref().map(|capture| match capture.kind {
+                    CaptureKind::Gset => "\\gset is not allowed in pipeline mode",
+                    CaptureKind::Aset => "\\aset is not allowed in pipeline mode",
+                })
             }
             _ => None,
         };

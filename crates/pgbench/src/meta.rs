@@ -294,6 +294,15 @@ impl ShellCommand {
         Self(words.iter().map(word).collect())
     }
 
+    /// What messages call it: its first word.
+    fn name(&self, names: &Names) -> String {
+        match self.0.first() {
+            Some(Word::Literal(word)) => word.clone(),
+            Some(Word::Variable(slot)) => format!(":{}", names.name(*slot)),
+            None => String::new(),
+        }
+    }
+
     /// The line for the shell: words that begin with one colon are replaced by their variables.
     ///
     /// # Errors
@@ -313,13 +322,17 @@ impl ShellCommand {
                 Word::Variable(slot) => {
                     let undefined = || {
                         let name = names.name(*slot);
-                        execution(format!("shell: undefined variable \":{name}\""))
+                        execution(format!(
+                            "{}: undefined variable \":{name}\"",
+                            self.name(names)
+                        ))
                     };
                     line.push_str(variables.text(*slot).ok_or_else(undefined)?);
                 }
             }
             if line.len() >= SHELL_COMMAND_SIZE - 1 {
-                return Err(execution("shell command is too long".to_owned()));
+                let name = self.name(names);
+                return Err(execution(format!("{name}: shell command is too long")));
             }
         }
         Ok(line)

@@ -272,21 +272,39 @@ impl Program {
                 )
             }
             Fault::Coercion(from, to) => format!("cannot coerce {from} to {to}"),
-            Fault::DoubleToInt(value) => format!("double to int overflow for {value:.6}"),
+            Fault::DoubleToInt(value) => format!("double to int overflow for {}", fixed(value)),
             Fault::DivisionByZero => "division by zero".to_owned(),
             Fault::IntOutOfRange(operation) => format!("bigint {operation} out of range"),
             Fault::EmptyRange => "empty range given to random".to_owned(),
             Fault::RangeTooLarge => "random range is too large".to_owned(),
             Fault::GaussianParameter(value) => {
-                format!("gaussian parameter must be at least 2.000000 (not {value:.6})")
+                format!(
+                    "gaussian parameter must be at least 2.000000 (not {})",
+                    fixed(value)
+                )
             }
             Fault::ZipfianParameter(value) => {
-                format!("zipfian parameter must be in range [1.001, 1000] (not {value:.6})")
+                format!(
+                    "zipfian parameter must be in range [1.001, 1000] (not {})",
+                    fixed(value)
+                )
             }
             Fault::ExponentialParameter(value) => {
-                format!("exponential parameter must be greater than zero (not {value:.6})")
+                format!(
+                    "exponential parameter must be greater than zero (not {})",
+                    fixed(value)
+                )
             }
             Fault::PermuteSize => "permute size parameter must be greater than zero".to_owned(),
         }
+    }
+}
+
+/// C's `%f`, with PostgreSQL's names for what is not finite.
+fn fixed(value: f64) -> String {
+    if value.is_finite() {
+        format!("{value:.6}")
+    } else {
+        Value::Double(value).to_string()
     }
 }

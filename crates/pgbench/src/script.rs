@@ -123,12 +123,23 @@ impl Script {
         }
     }
 
-    /// A problem at an offset of the source.
-    pub(crate) fn error(&self, problem: Problem, offset: usize) -> ScriptError {
-        let before = self
+    /// Index of the command that an evaluation failed in; `\elif` fails while `\if` is followed.
+    #[must_use]
+    pub fn failed_command(&self, error: &EvalError) -> usize {
+        self.command_at(error.offset as usize)
+    }
+
+    /// Index of the last command that begins at or before an offset.
+    fn command_at(&self, offset: usize) -> usize {
+        let behind = self
             .commands
             .partition_point(|command| command.offset as usize <= offset);
-        let command = before.checked_sub(1).map(|index| &self.commands[index]);
+        behind.saturating_sub(1)
+    }
+
+    /// A problem at an offset of the source.
+    pub(crate) fn error(&self, problem: Problem, offset: usize) -> ScriptError {
+        let command = self.commands.get(self.command_at(offset));
         ScriptError {
             place: Place::new(&self.name, &self.source, offset),
             problem,

@@ -6,8 +6,10 @@ use crate::error::Problem;
 use crate::value::Value;
 use crate::variables::Names;
 
-/// How deep an expression may nest; evaluation recurses as deep.
+/// How deep an expression's tree may be, as by a chain of operators; evaluation recurses as deep.
 const MAX_DEPTH: u32 = 400;
+/// How deep parentheses, calls, `CASE` and signs may nest; parsing recurses as deep.
+const MAX_NESTING: u32 = 100;
 /// pgbench's limit of arguments of `least` and `greatest`.
 pub(super) const MAX_ARGUMENTS: usize = 16;
 
@@ -129,7 +131,7 @@ impl<'a> Parser<'a, '_> {
 
     /// An expression of operators of level `min` and above.
     fn expression(&mut self, min: u8) -> Result<Id, Failure> {
-        if self.nesting >= MAX_DEPTH {
+        if self.nesting >= MAX_NESTING {
             return Err((Problem::TooDeep, self.peek()?.1));
         }
         self.nesting += 1;
