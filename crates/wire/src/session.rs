@@ -11,7 +11,7 @@ use crate::values::Param;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// State of the session's transaction as of the last `ReadyForQuery`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Session {
     /// Connects, starts up and authenticates (trust, password, md5, SCRAM-SHA-256).
     ///
     /// `register` is called with the socket as soon as it exists, so that the
-    /// caller's event loop can watch it (edge-triggered, both directions); once
+    /// caller's event loop can watch it as the crate documentation says; once
     /// for each address tried. A socket given up is closed, which ends its watch.
     ///
     /// There is no time limit: dropping the future gives the attempt up.
@@ -144,6 +144,13 @@ impl Session {
         &self.facts.address
     }
 
+    /// Memory held for requests and replies, bytes. What one large round trip needed is given back
+    /// when a small one follows.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.socket.input.capacity() + self.socket.output.capacity()
+    }
+
     /// Queues a `Parse` of a named statement (`types`: parameter type OIDs, may be empty).
     pub fn parse(&mut self, name: &str, sql: &str, types: &[u32]) {
         let written = requests::parse(&mut self.socket.output, name, sql, types);
@@ -182,7 +189,7 @@ impl Session {
     #[inline]
     pub async fn sync(&mut self) -> Result<Replies<'_>, Error> {
         self.begin()?;
-        poll_fn(|_| self.advance()).await?;
+        poll_fn(|context| self.advance(context)).await?;
         Ok(Replies::new(&self.socket.input[..self.scanned]))
     }
 
@@ -231,8 +238,8 @@ impl Session {
 
     /// One step of the running exchange.
     #[inline]
-    fn advance(&mut self) -> Poll<Result<(), Error>> {
-        let stepped = self.step();
+    fn advance(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
+        let stepped = self.step(context);
         if let Poll::Ready(Err(error @ Error::Lost(_))) = &stepped {
             self.running = Exchange::default();
             self.over = Some(error.clone());
@@ -240,7 +247,7 @@ impl Session {
         stepped
     }
 
-    fn step(&mut self) -> Poll<Result<(), Error>> {
+    fn step(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
         if self.running.ready == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -257,7 +264,7 @@ impl Session {
             // too, on what it sends: so go on receiving.
             self.socket.flush()?;
         }
-        Poll::Pending
+        self.socket.pend(context)
     }
 
     /// Looks at the frames that have come; `true` when the exchange is complete.

@@ -11,7 +11,7 @@ use rustix::net::{
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// Room for the answers of an ordinary round trip.
 const BUFFER_BYTES: usize = 4 << 10;
@@ -129,6 +129,15 @@ impl Socket {
         }
     }
 
+    /// `Pending`; says so through the waker when it is writing that the socket has no room for.
+    #[inline]
+    pub(crate) fn pend<T>(&self, context: &Context<'_>) -> Poll<T> {
+        if !self.output.is_empty() {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
     /// Gives up the first `count` bytes received, and a buffer that one large answer made large.
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
@@ -200,9 +209,12 @@ fn open(address: &Address) -> rustix::io::Result<OwnedFd> {
 
 /// Waits until a connection in progress stands or has failed.
 async fn connected(fd: &OwnedFd) -> rustix::io::Result<()> {
-    poll_fn(|_| match sockopt::socket_error(fd) {
+    poll_fn(|context| match sockopt::socket_error(fd) {
         Ok(Ok(())) => match rustix::net::getpeername(fd) {
-            Err(Errno::NOTCONN) => Poll::Pending,
+            Err(Errno::NOTCONN) => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             other => Poll::Ready(other.map(|_| ())),
         },
         Ok(Err(errno)) | Err(errno) => Poll::Ready(Err(errno)),

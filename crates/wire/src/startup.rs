@@ -11,7 +11,7 @@ use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, Scr
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 /// Protocol 3.0.
 const PROTOCOL_VERSION: i32 = 0x0003_0000;
@@ -29,7 +29,7 @@ pub(crate) async fn start(
         target,
         scram: None,
     };
-    poll_fn(|_| step(&mut session, &mut authentication)).await?;
+    poll_fn(|context| step(&mut session, &mut authentication, context)).await?;
     Ok(session)
 }
 
@@ -63,11 +63,15 @@ fn startup_packet(out: &mut Vec<u8>, target: &Target) -> Result<(), Error> {
     Ok(())
 }
 
-fn step(session: &mut Session, authentication: &mut Authentication<'_>) -> Poll<Result<(), Error>> {
+fn step(
+    session: &mut Session,
+    authentication: &mut Authentication<'_>,
+    context: &Context<'_>,
+) -> Poll<Result<(), Error>> {
     loop {
         session.socket.flush()?;
         if !session.socket.receive()? {
-            return Poll::Pending;
+            return session.socket.pend(context);
         }
         if scan(session, authentication)? {
             return Poll::Ready(Ok(()));

@@ -1,0 +1,15 @@
+//! The driver against a real PostgreSQL, and against servers that misbehave.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod authentication;
+mod exchange;
+mod failures;
+mod hostile;
+mod server;
+mod targets;
+mod values;
