@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// `(view, label, column)` → value since the last reset.
 pub(crate) type Counters = BTreeMap<(&'static str, String, String), f64>;
 
+/// View and column under which the position of the log stands.
+pub(crate) const WAL_POSITION: (&str, &str) = ("pg_wal", "lsn_bytes");
+
 /// A view, and how its rows are told apart.
 struct View {
     name: &'static str,
@@ -134,8 +137,9 @@ pub(crate) fn read(
             }
         }
     }
+    let (view, name) = WAL_POSITION;
     counters.insert(
-        ("pg_wal", String::new(), "lsn_bytes".to_owned()),
+        (view, String::new(), name.to_owned()),
         wal_position(client, version_num)?,
     );
     Ok(counters)

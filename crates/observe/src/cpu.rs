@@ -2,40 +2,25 @@
 
 use procfs::process::{Process, Stat};
 use std::collections::{BTreeMap, HashMap};
+use tenbin_record::observation::Cpu;
 
-/// User and kernel time, seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct CpuTime {
-    /// In user mode.
-    pub user_s: f64,
-    /// In kernel mode.
-    pub system_s: f64,
+/// Time used between two looks.
+fn minus(later: Cpu, earlier: Cpu) -> Cpu {
+    Cpu {
+        user_s: later.user_s - earlier.user_s,
+        system_s: later.system_s - earlier.system_s,
+    }
 }
 
-impl CpuTime {
-    fn minus(self, earlier: Self) -> Self {
-        Self {
-            user_s: self.user_s - earlier.user_s,
-            system_s: self.system_s - earlier.system_s,
-        }
-    }
-
-    fn add(&mut self, other: Self) {
-        self.user_s += other.user_s;
-        self.system_s += other.system_s;
-    }
-
-    fn at_least_zero(self) -> Self {
-        Self {
-            user_s: self.user_s.max(0.0),
-            system_s: self.system_s.max(0.0),
-        }
-    }
+fn add(sum: &mut Cpu, other: Cpu) {
+    // Counted in ticks of 10 ms by the kernel, parts of a difference may come out below zero.
+    sum.user_s += other.user_s.max(0.0);
+    sum.system_s += other.system_s.max(0.0);
 }
 
 /// Kinds of process that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// tenbin itself.
     Driver,
     /// The postmaster.
@@ -67,7 +52,7 @@ pub enum Kind {
 impl Kind {
     /// Name in every record.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Driver => "driver",
             Self::Postmaster => "postmaster",
@@ -136,7 +121,7 @@ impl Kind {
 struct Child {
     started: u64,
     kind: Kind,
-    cpu: CpuTime,
+    cpu: Cpu,
 }
 
 /// Follows the driver and a server's processes.
@@ -146,8 +131,8 @@ pub(crate) struct CpuWatch {
     ticks_per_s: f64,
     children: HashMap<i32, Child>,
     /// Postmaster's own, and that of children it has waited for.
-    own: Option<(CpuTime, CpuTime)>,
-    driver: Option<CpuTime>,
+    own: Option<(Cpu, Cpu)>,
+    driver: Option<Cpu>,
 }
 
 impl CpuWatch {
@@ -162,12 +147,12 @@ impl CpuWatch {
     }
 
     /// CPU time used since the last call, by kind; the first call only sets the mark.
-    pub(crate) fn sample(&mut self) -> BTreeMap<Kind, CpuTime> {
+    pub(crate) fn sample(&mut self) -> BTreeMap<Kind, Cpu> {
         let mut used = BTreeMap::new();
         if let Ok(stat) = Process::myself().and_then(|process| process.stat()) {
             let now = self.own_time(&stat);
             if let Some(before) = self.driver.replace(now) {
-                used.insert(Kind::Driver, now.minus(before));
+                used.insert(Kind::Driver, minus(now, before));
             }
         }
         if let Some(pid) = self.postmaster {
@@ -176,25 +161,25 @@ impl CpuWatch {
         used
     }
 
-    fn sample_server(&mut self, pid: i32, used: &mut BTreeMap<Kind, CpuTime>) {
+    fn sample_server(&mut self, pid: i32, used: &mut BTreeMap<Kind, Cpu>) {
         let Ok(stat) = Process::new(pid).and_then(|process| process.stat()) else {
             return; // the server is gone; what it used until the last sample stands
         };
         let living = self.living(pid);
         let own = self.own_time(&stat);
-        let waited = CpuTime {
+        let waited = Cpu {
             user_s: stat.cutime.max(0) as f64 / self.ticks_per_s,
             system_s: stat.cstime.max(0) as f64 / self.ticks_per_s,
         };
         if let Some((own_before, waited_before)) = self.own.replace((own, waited)) {
             // What children brought home when they ended, less what was seen of them before.
-            let mut exited = waited.minus(waited_before);
+            let mut exited = minus(waited, waited_before);
             for (pid, child) in &self.children {
                 if living
                     .get(pid)
                     .is_none_or(|now| now.started != child.started)
                 {
-                    exited = exited.minus(child.cpu);
+                    exited = minus(exited, child.cpu);
                 }
             }
             for (pid, child) in &living {
@@ -202,19 +187,14 @@ impl CpuWatch {
                     .children
                     .get(pid)
                     .filter(|old| old.started == child.started);
-                let delta = child
-                    .cpu
-                    .minus(before.map_or(CpuTime::default(), |old| old.cpu));
-                used.entry(child.kind)
-                    .or_default()
-                    .add(delta.at_least_zero());
+                let delta = minus(child.cpu, before.map_or(Cpu::default(), |old| old.cpu));
+                add(used.entry(child.kind).or_default(), delta);
             }
-            used.entry(Kind::Postmaster)
-                .or_default()
-                .add(own.minus(own_before).at_least_zero());
-            used.entry(Kind::Exited)
-                .or_default()
-                .add(exited.at_least_zero());
+            add(
+                used.entry(Kind::Postmaster).or_default(),
+                minus(own, own_before),
+            );
+            add(used.entry(Kind::Exited).or_default(), exited);
         }
         self.children = living;
     }
@@ -249,8 +229,8 @@ impl CpuWatch {
             .collect()
     }
 
-    fn own_time(&self, stat: &Stat) -> CpuTime {
-        CpuTime {
+    fn own_time(&self, stat: &Stat) -> Cpu {
+        Cpu {
             user_s: stat.utime as f64 / self.ticks_per_s,
             system_s: stat.stime as f64 / self.ticks_per_s,
         }

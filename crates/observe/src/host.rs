@@ -1,66 +1,40 @@
 //! The machine: what a result depends on and nobody wrote down.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tenbin_record::Host;
+use tenbin_record::run::Disk;
 
-/// A machine.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Host {
-    /// Model name of its processors.
-    pub cpu: String,
-    /// Processors this process may run on.
-    pub cores: u32,
-    /// Main memory, bytes.
-    pub memory_bytes: u64,
-    /// Kernel release.
-    pub kernel: String,
-    /// By what it is virtualized, as far as it tells; `None` for a machine of its own.
-    pub virtualized: Option<String>,
-    /// Its block devices, loop and RAM devices without backing left out.
-    pub disks: Vec<Disk>,
-}
-
-/// A block device.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Disk {
-    /// Name under `/sys/block`.
-    pub device: String,
-    /// Model, where it tells.
-    pub model: Option<String>,
-    /// Bytes.
-    pub size_bytes: u64,
-    /// Whether it says that it rotates; virtual disks often say so without cause.
-    pub rotational: bool,
-    /// I/O scheduler in use.
-    pub scheduler: String,
-    /// Read-ahead, KiB.
-    pub read_ahead_kib: u64,
-}
-
-impl Host {
-    /// Describes this machine; what it does not tell is empty or 0.
-    #[must_use]
-    pub fn describe() -> Self {
-        let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
-        Self {
-            cpu: field(&cpu_info, "model name")
-                .unwrap_or_default()
-                .to_owned(),
-            cores: u32::try_from(cores).unwrap_or(u32::MAX),
-            memory_bytes: field(&memory, "MemTotal").and_then(kib).unwrap_or(0),
-            kernel: read("/proc/sys/kernel/osrelease"),
-            virtualized: virtualized(&cpu_info),
-            disks: disks(Path::new("/sys/block")),
-        }
+/// Describes this machine, with the disks that hold `used`: what for, and where. What it does not tell is empty or 0.
+#[must_use]
+pub fn describe(used: &[(String, PathBuf)]) -> Host {
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let release = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let bytes = |name| field(&memory, name, ':').and_then(kib).unwrap_or(0);
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    Host {
+        cpu: field(&cpu_info, "model name", ':')
+            .unwrap_or_default()
+            .to_owned(),
+        cores: u32::try_from(cores).unwrap_or(u32::MAX),
+        memory_bytes: bytes("MemTotal"),
+        swap_bytes: bytes("SwapTotal"),
+        kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease")),
+        os: field(&release, "PRETTY_NAME", '=').map(|name| name.trim_matches('"').to_owned()),
+        virtualized: virtualized(&cpu_info),
+        disks: used
+            .iter()
+            .filter_map(|(what, path)| disk(what, path, &mounts))
+            .collect(),
     }
 }
 
-/// The value behind `name … :` in a file of such lines.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+/// The value behind `name` and `separator` in a file of such lines.
+fn field<'a>(text: &'a str, name: &str, separator: char) -> Option<&'a str> {
     text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
+        let (key, value) = line.split_once(separator)?;
         (key.trim() == name).then(|| value.trim())
     })
 }
@@ -79,9 +53,9 @@ fn read(path: impl AsRef<Path>) -> String {
         .unwrap_or_default()
 }
 
-/// The hypervisor's own name where the firmware has it, else the processor's flag.
+/// The firmware's word where it has one, else the processor's flag.
 fn virtualized(cpu_info: &str) -> Option<String> {
-    let flagged = field(cpu_info, "flags")
+    let flagged = field(cpu_info, "flags", ':')
         .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     let container = Path::new("/.dockerenv").exists() || Path::new("/run/.containerenv").exists();
     let vendor = read("/sys/class/dmi/id/sys_vendor");
@@ -93,36 +67,73 @@ fn virtualized(cpu_info: &str) -> Option<String> {
     }
 }
 
-fn disks(folder: &Path) -> Vec<Disk> {
-    let mut disks: Vec<Disk> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(Result::ok)
-        .map(|entry| disk(&entry.path(), &entry.file_name().to_string_lossy()))
-        .filter(|disk| disk.size_bytes > 0)
-        .collect();
-    disks.sort_by(|a, b| a.device.cmp(&b.device));
-    disks
+/// A line of `/proc/self/mountinfo` (proc(5)).
+struct Mount<'a> {
+    /// `8:1`.
+    number: &'a str,
+    at: String,
+    options: &'a str,
+    filesystem: &'a str,
+    device: &'a str,
 }
 
-fn disk(path: &Path, device: &str) -> Disk {
-    let number = |name: &str| read(path.join(name)).parse::<u64>().unwrap_or(0);
-    let scheduler = read(path.join("queue/scheduler"));
-    let chosen = scheduler
-        .split(['[', ']'])
-        .nth(1)
-        .unwrap_or(&scheduler)
-        .to_owned();
-    let model = read(path.join("device/model"));
-    Disk {
-        device: device.to_owned(),
-        model: (!model.is_empty()).then_some(model),
-        // The kernel counts in sectors of 512 bytes whatever the device's own are.
-        size_bytes: number("size").saturating_mul(512),
-        rotational: number("queue/rotational") == 1,
-        scheduler: chosen,
-        read_ahead_kib: number("queue/read_ahead_kb"),
-    }
+fn mounts(text: &str) -> impl Iterator<Item = Mount<'_>> {
+    text.lines().filter_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let before: Vec<&str> = before.split(' ').collect();
+        let mut after = after.split(' ');
+        Some(Mount {
+            number: before.get(2)?,
+            // Blanks are written as octal escapes.
+            at: before.get(4)?.replace("\\040", " "),
+            options: before.get(5)?,
+            filesystem: after.next()?,
+            device: after.next()?,
+        })
+    })
+}
+
+/// The mount that `path` lies in: the longest one above it, and of equals the last, which covers the others.
+fn mount_of<'a>(path: &Path, text: &'a str) -> Option<Mount<'a>> {
+    mounts(text)
+        .filter(|mount| path.starts_with(&mount.at))
+        .max_by_key(|mount| mount.at.len())
+}
+
+fn disk(used_for: &str, path: &Path, mounts: &str) -> Option<Disk> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let mount = mount_of(&path, mounts)?;
+    let room = rustix::fs::statvfs(&path)
+        .or_else(|_| rustix::fs::statvfs(mount.at.as_str()))
+        .ok();
+    let number = Path::new("/sys/dev/block").join(mount.number);
+    // A partition's queue is that of the disk above it.
+    let device = if number.join("queue").exists() {
+        number
+    } else {
+        number.canonicalize().ok()?.parent()?.to_owned()
+    };
+    let queue =
+        |name: &str| Some(read(device.join("queue").join(name))).filter(|text| !text.is_empty());
+    let scheduler =
+        queue("scheduler").map(|text| text.split(['[', ']']).nth(1).unwrap_or(&text).to_owned());
+    Some(Disk {
+        used_for: used_for.to_owned(),
+        mount: mount.at,
+        filesystem: mount.filesystem.to_owned(),
+        options: mount.options.to_owned(),
+        device: mount.device.to_owned(),
+        model: Some(read(device.join("device/model"))).filter(|model| !model.is_empty()),
+        size_bytes: room
+            .as_ref()
+            .map_or(0, |room| room.f_blocks * room.f_frsize),
+        free_bytes: room
+            .as_ref()
+            .map_or(0, |room| room.f_bavail * room.f_frsize),
+        rotational: queue("rotational").map(|text| text == "1"),
+        scheduler,
+        read_ahead_kb: queue("read_ahead_kb").and_then(|text| text.parse().ok()),
+    })
 }
 
 #[cfg(test)]
@@ -131,33 +142,26 @@ mod tests {
 
     #[test]
     fn this_machine_is_described() {
-        let host = Host::describe();
+        let host = describe(&[("data".to_owned(), std::env::temp_dir())]);
         assert!(host.cores > 0 && host.memory_bytes > 1 << 20, "{host:?}");
         let release = std::process::Command::new("uname")
-            .arg("-r")
+            .args(["-s", "-r"])
             .output()
             .unwrap();
         assert_eq!(host.kernel, String::from_utf8_lossy(&release.stdout).trim());
     }
 
     #[test]
-    fn a_disk_is_read_from_its_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let queue = folder.path().join("sda/queue");
-        fs::create_dir_all(&queue).unwrap();
-        fs::write(folder.path().join("sda/size"), "2048\n").unwrap();
-        fs::write(queue.join("rotational"), "1\n").unwrap();
-        fs::write(queue.join("scheduler"), "none [mq-deadline] bfq\n").unwrap();
-        fs::write(queue.join("read_ahead_kb"), "128\n").unwrap();
-        fs::create_dir_all(folder.path().join("loop0")).unwrap();
-        let expected = Disk {
-            device: "sda".into(),
-            model: None,
-            size_bytes: 1 << 20,
-            rotational: true,
-            scheduler: "mq-deadline".into(),
-            read_ahead_kib: 128,
-        };
-        assert_eq!(disks(folder.path()), [expected]);
+    fn a_path_belongs_to_the_longest_mount_and_the_last_of_equals() {
+        let text = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                    2 1 8:2 / /mnt/my\\040disk rw,noatime shared:1 - xfs /dev/sdb1 rw\n\
+                    3 1 8:3 / /mnt rw - ext4 /dev/sdc1 rw\n\
+                    4 1 8:4 / /mnt rw - ext4 /dev/sdd1 rw\n";
+        let device =
+            |path: &str| mount_of(Path::new(path), text).map(|mount| mount.device.to_owned());
+        assert_eq!(device("/var/tmp").as_deref(), Some("/dev/sda1"));
+        assert_eq!(device("/mnt/x").as_deref(), Some("/dev/sdd1"));
+        assert_eq!(device("/mnt/my disk/data").as_deref(), Some("/dev/sdb1"));
+        assert_eq!(device("/mnt2").as_deref(), Some("/dev/sda1"));
     }
 }

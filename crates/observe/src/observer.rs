@@ -1,12 +1,15 @@
 //! A thread that looks once a second.
 
 use crate::counters::{self, Counters};
-use crate::cpu::{CpuTime, CpuWatch, Kind};
+use crate::cpu::{CpuWatch, Kind};
 use postgres::Client;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tenbin_record::observation::{Cpu, Gap};
+use tenbin_record::{Observation, SampleRow};
 use tenbin_wire::Target;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -24,23 +27,8 @@ pub enum Error {
     Thread(std::io::Error),
 }
 
-/// One observation: how much of something since the observation before it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
-    /// Seconds from the start of the measurement interval; negative before it.
-    pub offset_s: f64,
-    /// Where it was read: `cpu`, or the name of `PostgreSQL`'s view.
-    pub source: &'static str,
-    /// What: `user_s`, `blks_hit`.
-    pub name: String,
-    /// Of whom: a kind of process, a relation; empty where there is only one.
-    pub label: String,
-    /// How much.
-    pub value: f64,
-}
-
 /// Takes samples as they are made.
-pub type Sink = Box<dyn FnMut(&[Sample]) + Send>;
+pub type Sink = Box<dyn FnMut(&[SampleRow]) + Send>;
 
 /// What to observe.
 #[derive(Debug, Clone)]
@@ -49,42 +37,6 @@ pub struct Options {
     pub target: Target,
     /// Its postmaster, if it runs on this machine.
     pub postmaster_pid: Option<u32>,
-}
-
-/// What was observed in the measurement interval.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Observation {
-    /// From the first to the last look inside the interval, seconds.
-    pub observed_s: f64,
-    /// CPU time by kind of process.
-    pub cpu: BTreeMap<Kind, CpuTime>,
-    /// `(view, label, column, how much)`, without what did not move.
-    pub counters: Vec<(&'static str, String, String, f64)>,
-    /// Looks that failed, with the first reason.
-    pub gaps: u64,
-    /// Why the first of them failed.
-    pub gap_reason: Option<String>,
-}
-
-impl Observation {
-    /// Sum of a counter over its labels; `None` if this server has no such counter or it did not move.
-    #[must_use]
-    pub fn counter(&self, view: &str, name: &str) -> Option<f64> {
-        let of = |(v, _, n, value): &(&str, String, String, f64)| {
-            (*v == view && n == name).then_some(*value)
-        };
-        self.counters.iter().filter_map(of).reduce(|a, b| a + b)
-    }
-
-    /// CPU time of all the server's processes.
-    #[must_use]
-    pub fn server_cpu(&self) -> CpuTime {
-        let of_server = self.cpu.iter().filter(|(kind, _)| **kind != Kind::Driver);
-        of_server.fold(CpuTime::default(), |sum, (_, cpu)| CpuTime {
-            user_s: sum.user_s + cpu.user_s,
-            system_s: sum.system_s + cpu.system_s,
-        })
-    }
 }
 
 enum Message {
@@ -121,6 +73,7 @@ impl Observer {
             interval_start: None,
             sink,
             samples: Vec::new(),
+            cpu_used: BTreeMap::new(),
             inside: None,
             observation: Observation::default(),
         };
@@ -169,7 +122,9 @@ struct Eye {
     last: Counters,
     interval_start: Option<Instant>,
     sink: Sink,
-    samples: Vec<Sample>,
+    samples: Vec<SampleRow>,
+    /// CPU used in the interval so far.
+    cpu_used: BTreeMap<Kind, Cpu>,
     /// When the interval began, with all counters as they were.
     inside: Option<(Instant, Counters)>,
     observation: Observation,
@@ -208,14 +163,39 @@ impl Eye {
         let Some((since, before)) = self.inside.take() else {
             return;
         };
-        self.observation.observed_s = since.elapsed().as_secs_f64();
-        if let Some(after) = self.read(true) {
-            self.observation.counters = counters::between(&before, &after)
-                .into_iter()
-                .filter(|(_, value)| *value != 0.0)
-                .map(|((view, label, name), value)| (view, label, name, value))
-                .collect();
+        let observation = &mut self.observation;
+        observation.interval_s = since.elapsed().as_secs_f64();
+        for (kind, cpu) in std::mem::take(&mut self.cpu_used) {
+            if kind == Kind::Driver {
+                observation.driver_cpu = Some(cpu);
+            } else {
+                observation.server_cpu.insert(kind.name().to_owned(), cpu);
+            }
         }
+        let Some(after) = self.read(true) else {
+            return;
+        };
+        let observation = &mut self.observation;
+        for ((view, _, name), value) in counters::between(&before, &after) {
+            if (view, name.as_str()) == counters::WAL_POSITION {
+                observation.wal_bytes = Some(value);
+            } else if value != 0.0 {
+                *observation
+                    .counters
+                    .entry(format!("{view}.{name}"))
+                    .or_default() += value;
+            }
+        }
+    }
+
+    /// Seconds from the start of the interval, once that is known.
+    fn offset_s(&self) -> Option<f64> {
+        let (now, start) = (Instant::now(), self.interval_start?);
+        Some(if now >= start {
+            (now - start).as_secs_f64()
+        } else {
+            -(start - now).as_secs_f64()
+        })
     }
 
     /// One look at everything that is looked at every second.
@@ -223,45 +203,37 @@ impl Eye {
         let used = self.cpu.sample();
         if self.inside.is_some() {
             for (kind, cpu) in &used {
-                let sum = self.observation.cpu.entry(*kind).or_default();
+                let sum = self.cpu_used.entry(*kind).or_default();
                 sum.user_s += cpu.user_s;
                 sum.system_s += cpu.system_s;
             }
         }
         let counters = self.read(false);
-        let Some(start) = self.interval_start else {
+        let Some(offset_s) = self.offset_s() else {
             self.last = counters.unwrap_or_else(|| std::mem::take(&mut self.last));
             return;
         };
-        let now = Instant::now();
-        let offset_s = if now >= start {
-            (now - start).as_secs_f64()
-        } else {
-            -(start - now).as_secs_f64()
+        let row = |source: &'static str, name: Cow<'static, str>, label, value| SampleRow {
+            offset_s,
+            source: Cow::Borrowed(source),
+            name,
+            label,
+            value: Some(value),
         };
         self.samples.clear();
         for (kind, cpu) in used {
-            for (name, value) in [("user_s", cpu.user_s), ("system_s", cpu.system_s)] {
-                self.samples.push(Sample {
-                    offset_s,
-                    source: "cpu",
-                    name: name.to_owned(),
-                    label: kind.name().to_owned(),
-                    value,
-                });
+            for (name, value) in [("cpu_user_s", cpu.user_s), ("cpu_system_s", cpu.system_s)] {
+                let label = Some(Cow::Borrowed(kind.name()));
+                self.samples
+                    .push(row("process", Cow::Borrowed(name), label, value));
             }
         }
         if let Some(counters) = counters {
-            let moved = counters::between(&self.last, &counters);
-            let moved = moved.into_iter().filter(|(_, value)| *value != 0.0);
-            self.samples
-                .extend(moved.map(|((source, label, name), value)| Sample {
-                    offset_s,
-                    source,
-                    name,
-                    label,
-                    value,
-                }));
+            let moved = counters::between(&self.last, &counters).into_iter();
+            for ((view, label, name), value) in moved.filter(|(_, value)| *value != 0.0) {
+                let label = (!label.is_empty()).then_some(Cow::Owned(label));
+                self.samples.push(row(view, Cow::Owned(name), label, value));
+            }
             self.last = counters;
         }
         (self.sink)(&self.samples);
@@ -286,10 +258,24 @@ impl Eye {
             Ok(counters) => Some(counters),
             Err(reason) => {
                 self.client = None;
-                self.observation.gaps += 1;
-                self.observation.gap_reason.get_or_insert(reason);
+                self.gap(reason);
                 None
             }
+        }
+    }
+
+    /// Notes that the second up to now was not observed; gaps that touch are one.
+    fn gap(&mut self, reason: String) {
+        let to_s = self.offset_s().unwrap_or(0.0);
+        let from_s = to_s - EVERY.as_secs_f64();
+        match self.observation.gaps.last_mut() {
+            Some(last) if from_s - last.to_s <= 2.0 * EVERY.as_secs_f64() => last.to_s = to_s,
+            _ => self.observation.gaps.push(Gap {
+                from_s,
+                to_s,
+                source: "postgresql".to_owned(),
+                reason,
+            }),
         }
     }
 }
