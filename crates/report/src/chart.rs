@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 /// Height of a line of text, and the width to allow for one character of it, in user units.
 const LINE: f64 = 16.0;
-const CHARACTER: f64 = 6.8;
+const CHARACTER: f64 = 7.4;
 
 /// A chart with one x and one y axis.
 pub(crate) struct Chart<'a> {
@@ -20,6 +20,8 @@ pub(crate) struct Chart<'a> {
     /// What a reader without eyes on it needs to know.
     pub(crate) description: String,
     pub(crate) width: f64,
+    /// Least room left and right of the plotting area, so that charts below each other line up.
+    pub(crate) margins: (f64, f64),
     /// Height of the plotting area alone.
     pub(crate) plot_height: f64,
     pub(crate) x: Axis,
@@ -201,13 +203,14 @@ impl<'c, 'a> Plot<'c, 'a> {
     fn new(chart: &'c Chart<'a>) -> Self {
         let widest =
             |texts: &mut dyn Iterator<Item = &str>| texts.map(text_width).fold(0.0, f64::max);
-        let left = widest(&mut chart.y.ticks.iter().map(|tick| tick.label.as_str())) + 10.0;
+        let left = widest(&mut chart.y.ticks.iter().map(|tick| tick.label.as_str())) + 8.0;
+        let left = left.max(chart.margins.0);
         let mut ends = chart.layers.iter().filter_map(|layer| match layer {
             Layer::Line { label, .. } => label.as_deref(),
             Layer::Level { label, .. } => Some(label.as_str()),
             Layer::Band { .. } | Layer::Bars { .. } => None,
         });
-        let right = chart.width - widest(&mut ends).max(4.0) - 12.0;
+        let right = chart.width - (widest(&mut ends) + 12.0).max(chart.margins.1);
         let flags = flags(chart, left, right);
         let rows = flags.iter().flatten().map(|flag| flag.row + 1).max();
         let shaded = usize::from(!chart.shades.is_empty());

@@ -12,6 +12,9 @@ use tenbin_record::result::{Bucket, Times};
 /// Width of a chart over the page, and of one of two side by side.
 const WIDE: f64 = 880.0;
 const HALF: f64 = 430.0;
+/// Room beside the plotting area of a wide chart and of a half one.
+const WIDE_MARGINS: (f64, f64) = (60.0, 104.0);
+const HALF_MARGINS: (f64, f64) = (36.0, 14.0);
 /// Bars from zero to four times a 90th percentile; TPC-C 5.6.1 asks for at least 20 of equal width.
 const BARS: usize = 40;
 /// A bucket of a recorded distribution reaches down to its upper end divided by this: 50 to a power of ten.
@@ -97,10 +100,7 @@ pub(crate) fn throughput(run: &Run, observed: &Observed) -> Option<Figure> {
         false => run.result.throughput.transactions_per_s,
     };
     let unit = if minute { "a minute" } else { "a second" };
-    let title = format!(
-        "{} {unit}, over time",
-        if minute { "New-Orders" } else { "Transactions" }
-    );
+    let title = "Throughput".to_owned();
     let mut layers = Vec::new();
     if banded {
         let bounds = |interval: &Interval| {
@@ -153,6 +153,7 @@ pub(crate) fn throughput(run: &Run, observed: &Observed) -> Option<Figure> {
         ),
         title: title.clone(),
         width: WIDE,
+        margins: WIDE_MARGINS,
         plot_height: 190.0,
         x: time_axis(run),
         x_title: TIME,
@@ -223,7 +224,7 @@ pub(crate) fn response_over_time(run: &Run, observed: &Observed) -> Option<Figur
             ),
         })
     };
-    let title = format!("{}: response, over time", charted_words(run));
+    let title = format!("Response of {}", charted_words(run));
     let chart = Chart {
         id: "response-over-time".into(),
         description: format!(
@@ -233,6 +234,7 @@ pub(crate) fn response_over_time(run: &Run, observed: &Observed) -> Option<Figur
         ),
         title: title.clone(),
         width: WIDE,
+        margins: WIDE_MARGINS,
         plot_height: 170.0,
         x: time_axis(run),
         x_title: TIME,
@@ -299,6 +301,7 @@ impl Distribution<'_> {
             title: format!("{title}: {}", self.x_title),
             description,
             width: HALF,
+            margins: HALF_MARGINS,
             plot_height: 130.0,
             x: Axis::exact(0.0, self.to_ms, 6, Unit::ResponseMs),
             x_title: self.x_title,
@@ -442,6 +445,7 @@ pub(crate) fn cpu(run: &Run, observed: &Observed) -> Option<Figure> {
         title: "CPU by kind of process, over time".into(),
         description,
         width: WIDE,
+        margins: WIDE_MARGINS,
         plot_height: 170.0,
         x: time_axis(run),
         x_title: TIME,
@@ -517,6 +521,7 @@ fn half(
         title: format!("{title}, over time"),
         description: format!("On average {}, at most {}.", shown(mean), shown(top)),
         width: HALF,
+        margins: HALF_MARGINS,
         plot_height: 120.0,
         x: Axis::exact(span(run).0, span(run).1, 6, Unit::ElapsedS),
         x_title: TIME,

@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers as people read them; a no-break space keeps a number and its unit on one line.
 
 /// Fixed decimals, thousands set apart, a true minus sign; `–` for what is no number.
 pub(crate) fn decimal(value: f64, decimals: usize) -> String {
@@ -47,9 +47,11 @@ pub(crate) fn response(ms: f64) -> String {
         }
     };
     match ms.abs() {
-        magnitude if magnitude < 0.9995 && magnitude > 0.0 => format!("{} µs", trimmed(ms * 1e3)),
-        magnitude if magnitude < 999.5 => format!("{} ms", trimmed(ms)),
-        _ => format!("{} s", trimmed(ms / 1e3)),
+        magnitude if magnitude < 0.9995 && magnitude > 0.0 => {
+            format!("{}\u{a0}µs", trimmed(ms * 1e3))
+        }
+        magnitude if magnitude < 999.5 => format!("{}\u{a0}ms", trimmed(ms)),
+        _ => format!("{}\u{a0}s", trimmed(ms / 1e3)),
     }
 }
 
@@ -67,7 +69,7 @@ pub(crate) fn duration(seconds: f64) -> String {
     let parts = [(hours, "h"), (minutes, "min"), (rest, "s")];
     let parts = parts.iter().filter(|(value, _)| *value > 0.0);
     let parts: Vec<String> = parts
-        .map(|(value, unit)| format!("{value} {unit}"))
+        .map(|(value, unit)| format!("{value}\u{a0}{unit}"))
         .collect();
     parts.join(" ")
 }
@@ -86,13 +88,13 @@ pub(crate) fn bytes(value: f64) -> String {
     } else {
         significant(value)
     };
-    format!("{text} {}", UNITS[unit])
+    format!("{text}\u{a0}{}", UNITS[unit])
 }
 
 /// A share from 0 to 1 as percent: `43.2 %`.
 pub(crate) fn share(value: f64) -> String {
     let decimals = if value.abs() < 0.0995 { 2 } else { 1 };
-    format!("{} %", decimal(value * 100.0, decimals))
+    format!("{}\u{a0}%", decimal(value * 100.0, decimals))
 }
 
 /// A number of things in words: `1 error`, `2 errors`, `no errors`.
@@ -126,6 +128,8 @@ mod tests {
 
     #[test]
     fn units_follow_the_size() {
+        let response = |ms| response(ms).replace('\u{a0}', " ");
+        let duration = |s| duration(s).replace('\u{a0}', " ");
         let shown: Vec<String> = [0.0412, 0.412, 3.2, 45.0, 999.0, 1500.0]
             .map(response)
             .into();
@@ -138,11 +142,11 @@ mod tests {
             shown,
             ["500 ms", "60 s", "5 min", "2 h 30 min", "1 h 1 min 1 s"]
         );
-        assert_eq!(bytes(512.0), "512 B");
-        assert_eq!(bytes(25_769_803_776.0), "24.0 GiB");
+        assert_eq!(bytes(512.0), "512\u{a0}B");
+        assert_eq!(bytes(25_769_803_776.0), "24.0\u{a0}GiB");
         assert_eq!(
             (share(0.4321), share(0.0098)),
-            ("43.2 %".into(), "0.98 %".into())
+            ("43.2\u{a0}%".into(), "0.98\u{a0}%".into())
         );
         assert_eq!(counted(0, "error", "errors"), "no errors");
     }

@@ -24,7 +24,10 @@ pub fn markdown(run: &Run) -> String {
             let _ = write!(out, "\n## {title}\n\n{}", table.markdown());
         }
     };
-    section("Response times", parts::transactions(run, true));
+    section(
+        "Response times in milliseconds",
+        parts::transactions(run, true),
+    );
     section("Audit", parts::audit(run));
     section("Checks", parts::checks(run));
     section("How transactions ended", parts::outcomes(run));

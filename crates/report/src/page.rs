@@ -29,11 +29,6 @@ pub fn html(run: &Run, samples: Option<SampleReader>) -> Result<String, RecordEr
 
 fn page(run: &Run, observed: &Observed) -> Markup {
     let title = words::title(run);
-    let tone = match words::tone(run) {
-        Tone::Good => "verdict good",
-        Tone::Bad => "verdict bad",
-        _ => "verdict",
-    };
     document(
         &title,
         html! {
@@ -41,11 +36,8 @@ fn page(run: &Run, observed: &Observed) -> Markup {
                 h1 { (title) }
                 p.of { "Measured from " (run.run.started_at) " for " (duration(run.run.measured_s)) ", run " (run.run.id) }
             }
-            p class=(tone) { @for sentence in words::verdict(run) {
-                @if sentence.tone == Tone::Bad { strong { (sentence.text) } } @else { (sentence.text) }
-                " "
-            } }
-            @for warning in words::warnings(run) { p.warning { (warning) } }
+            (verdict(run))
+        @for warning in words::warnings(run) { p.warning { (warning) } }
             (key_figures(run))
             (over_time(run, observed))
             (response_times(run))
@@ -58,6 +50,32 @@ fn page(run: &Run, observed: &Observed) -> Markup {
             footer { "Results of this load are not TPC results: they are unaudited. Made by tenbin " (run.tenbin.version) "." }
         },
     )
+}
+
+/// The first sentence, and what supports it or stands against it.
+fn verdict(run: &Run) -> Markup {
+    let class = match words::tone(run) {
+        Tone::Good => "verdict good",
+        Tone::Bad => "verdict bad",
+        _ => "verdict",
+    };
+    let sentences = words::verdict(run);
+    let mark = |tone: Tone| match tone {
+        Tone::Good => ("pass", "✓"),
+        Tone::Bad => ("fail", "✗"),
+        _ => ("skip", "·"),
+    };
+    html! {
+        @if let Some((first, rest)) = sentences.split_first() {
+            div class=(class) {
+                p { @if first.tone == Tone::Bad { strong { (first.text) } } @else { (first.text) } }
+                ul { @for sentence in rest {
+                    @let (class, sign) = mark(sentence.tone);
+                    li { span class=(class) aria-hidden="true" { (sign) } " " (sentence.text) }
+                } }
+            }
+        }
+    }
 }
 
 /// A whole page around its contents.
@@ -114,7 +132,7 @@ fn key_figures(run: &Run) -> Markup {
         .as_ref()
         .map(|seen| seen.per_transaction)
         .unwrap_or_default();
-    let micros = |us: f64| format!("{} µs", significant(us));
+    let micros = |us: f64| format!("{}\u{a0}µs", significant(us));
     let primary =
         words::primary(run).and_then(|(name, kind)| Some((words::kind(name), kind.response_ms?)));
     let errors = words::errors(run);
@@ -129,9 +147,8 @@ fn key_figures(run: &Run) -> Markup {
             }
             (figure("Errors", &count(errors), &format!("{} attempts repeated", count(retries))))
             @if let Some(us) = each.server_cpu_us { (figure("Server CPU", &micros(us), "a transaction")) }
-            @if let Some(us) = run.driver.cpu_per_transaction_us {
-                (figure("Driver CPU", &micros(us), &format!("a transaction; late by p99.9 {late}")))
-            }
+            @if let Some(us) = run.driver.cpu_per_transaction_us { (figure("Driver CPU", &micros(us), "a transaction")) }
+            (figure("Driver late by", &late, "at the 99.9th percentile"))
             @if let Some(size) = each.wal_bytes { (figure("Write-ahead log", &bytes(size), "a transaction")) }
         }
     }
@@ -162,7 +179,7 @@ fn response_times(run: &Run) -> Markup {
     section(
         "Response times",
         html! {
-            p.soft { "From when a transaction was due to its last reply, of those without an error; waiting for the driver or for a connection is part of it." }
+            p.soft { "From when a transaction was due to its last reply, of those without an error; waiting for the driver or for a connection is part of it. In milliseconds." }
             (filled(&parts::transactions(run, true)))
             @if !frequencies.is_empty() {
                 h3 { "How they are distributed" }

@@ -25,25 +25,20 @@ fn mishap(value: u64) -> Cell {
     Cell::toned(count(value), tone)
 }
 
-/// Response times by transaction; `all` has every percentile, else those that fit a terminal.
+/// Response times by transaction, ms; `all` has every percentile, else those that fit a terminal.
 pub(crate) fn transactions(run: &Run, all: bool) -> Table {
-    let (unit, p95, p999) = if all {
-        (" [ms]", true, true)
-    } else {
-        ("", false, false)
-    };
     let mut columns = vec![words("Transaction"), numbers("count"), numbers("%")];
     let times = [
         ("mean", true),
         ("p50", true),
         ("p90", true),
-        ("p95", p95),
+        ("p95", all),
         ("p99", true),
-        ("p99.9", p999),
+        ("p99.9", all),
         ("max", true),
     ];
     let shown = times.iter().filter(|(_, shown)| *shown);
-    columns.extend(shown.map(|(name, _)| numbers(format!("{name}{unit}"))));
+    columns.extend(shown.map(|(name, _)| numbers(*name)));
     columns.extend(
         [numbers("errors"), numbers("retries")]
             .into_iter()

@@ -283,7 +283,7 @@ pub(crate) fn escape_markdown(text: &str) -> String {
             '&' => out.push_str("&amp;"),
             '\\' | '|' | '*' | '`' | '[' | ']' | '~' | '#' => out.extend(['\\', c]),
             '_' if !inside => out.push_str("\\_"),
-            _ if c.is_control() => out.push(' '),
+            _ if c.is_control() || c == '\u{a0}' => out.push(' '),
             _ => out.push(c),
         }
         before = c;

@@ -16,18 +16,17 @@ use tenbin_record::{Run, Verdict};
 pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> String {
     let mut out = String::new();
     for sentence in words::verdict(run) {
-        let text = plain(&sentence.text);
         let tone = if sentence.tone == Tone::Bad {
             Tone::Bad
         } else {
             Tone::Plain
         };
-        lines(&mut out, &text, tone, width, color);
+        lines(&mut out, &sentence.text, tone, width, color);
     }
     for warning in words::warnings(run) {
         lines(
             &mut out,
-            &format!("Warning: {}", plain(&warning)),
+            &format!("Warning: {warning}"),
             Tone::Bad,
             width,
             color,
@@ -47,11 +46,12 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
     let report = directory.join("report.html");
     // A path is not wrapped, so that it can be opened or copied.
     out.push_str(&plain(&format!("Report: {}\n", report.display())));
-    out
+    // They have kept numbers and units together; now they would only be hard to search for.
+    out.replace('\u{a0}', " ")
 }
 
 fn lines(out: &mut String, text: &str, tone: Tone, width: usize, color: bool) {
-    for line in wrap(text, width) {
+    for line in wrap(&plain(text), width) {
         out.push_str(&toned(&line, tone, color));
         out.push('\n');
     }

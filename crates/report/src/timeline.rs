@@ -155,9 +155,9 @@ fn merge(points: &[Point]) -> Interval {
     }
 }
 
-/// Words for the kind charted: `New-Order`, or `All transactions`.
+/// Words for the kind charted: `New-Order`, or `all transactions`.
 pub(crate) fn charted_words(run: &Run) -> String {
-    charted(run).map_or_else(|| "All transactions".into(), words::kind)
+    charted(run).map_or_else(|| "all transactions".into(), words::kind)
 }
 
 #[cfg(test)]

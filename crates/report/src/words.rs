@@ -65,9 +65,9 @@ pub(crate) fn scale(run: &Run) -> String {
 /// How the terminals were paced.
 pub(crate) fn pacing(run: &Run) -> String {
     match run.workload.pacing.as_str() {
-        "none" => "without keying and think times".into(),
-        "spec" => "with the standard's keying and think times".into(),
-        factor => format!("with {factor} times the standard's keying and think times"),
+        "none" => "unpaced".into(),
+        "spec" => "paced as the standard asks".into(),
+        factor => format!("paced at {factor} times the standard's keying and think times"),
     }
 }
 
@@ -164,13 +164,13 @@ pub(crate) fn tone(run: &Run) -> Tone {
 /// The verdict: what ran, how much, how quickly, by the rules or not, rightly or not, and whether the driver kept up.
 pub(crate) fn verdict(run: &Run) -> Vec<Sentence> {
     let sentences = [
-        Some(ended(run)).flatten(),
+        ended(run),
         Some(how_much(run)),
         how_quickly(run),
         Some(by_the_rules(run)),
         Some(came_out(run)),
         failed(run),
-        Some(kept_up(run)),
+        (run.run.measured_s > 0.0).then(|| kept_up(run)),
     ];
     sentences.into_iter().flatten().collect()
 }
@@ -197,21 +197,34 @@ fn ended(run: &Run) -> Option<Sentence> {
 
 fn how_much(run: &Run) -> Sentence {
     let throughput = &run.result.throughput;
-    let driver = &run.driver;
+    let load = format!(
+        "{}: {}, {} over {}, {}",
+        workload(run),
+        scale(run),
+        counted(run.driver.terminals.into(), "terminal", "terminals"),
+        counted(run.driver.connections.into(), "connection", "connections"),
+        pacing(run),
+    );
+    if run.run.measured_s <= 0.0 {
+        let text = format!(
+            "Nothing was measured of PostgreSQL {} under a load {load}.",
+            run.server.version
+        );
+        return sentence(text, Tone::Bad);
+    }
     let why = match &throughput.why_not_tpmc {
-        Some(why) => format!(" (not tpmC: {})", why.trim_end_matches('.')),
-        None => String::new(),
+        Some(why) => format!(
+            " ({}, not tpmC: {})",
+            throughput.metric,
+            why.trim_end_matches('.')
+        ),
+        None => format!(" ({})", throughput.metric),
     };
     let text = format!(
-        "PostgreSQL {} answered {} {}{why}, of a load {} on {}: {} over {}, {}, for {}.",
+        "PostgreSQL {} answered {} {}{why} under a load {load}, for {}.",
         run.server.version,
         headline(run),
         metric(&throughput.metric),
-        workload(run),
-        scale(run),
-        counted(driver.terminals.into(), "terminal", "terminals"),
-        counted(driver.connections.into(), "connection", "connections"),
-        pacing(run),
         duration(run.run.measured_s),
     );
     sentence(text, Tone::Plain)
@@ -227,7 +240,7 @@ fn how_quickly(run: &Run) -> Option<Sentence> {
         format!(" (limit {})", duration(limit_s))
     });
     let text = format!(
-        "Of its {} transactions 90 % were answered within {}{limit}, 99 % within {}, the slowest in {}.",
+        "Of its {} transactions 90\u{a0}% were answered within {}{limit}, 99\u{a0}% within {}, the slowest in {}.",
         kind(name),
         response(times.p90),
         response(times.p99),
@@ -260,7 +273,7 @@ fn by_the_rules(run: &Run) -> Sentence {
                 .audit
                 .iter()
                 .filter(|item| item.verdict == Verdict::Fail);
-            let broken: Vec<&str> = broken.map(|item| item.id.as_str()).collect();
+            let broken: Vec<&str> = broken.map(|item| item.title.as_str()).collect();
             sentence(
                 format!(
                     "It broke {fail} of the {of} rules it was held against ({}){skipped}.",
@@ -332,22 +345,25 @@ fn failed(run: &Run) -> Option<Sentence> {
         (sums.0 + kind.retries, sums.1 + kind.unfinished)
     });
     let errors = errors(run);
-    let parts = [
-        (errors, "ended in an error"),
-        (unfinished, "had no answer at the end"),
-        (retries, "attempts were repeated"),
-    ];
-    let parts = parts.iter().filter(|(number, _)| *number > 0);
-    let parts: Vec<String> = parts
-        .map(|(number, what)| format!("{} {what}", count(*number)))
-        .collect();
-    let tone = if errors + unfinished > 0 {
-        Tone::Bad
-    } else {
-        Tone::Plain
+    let ended = counted(errors, "transaction", "transactions");
+    let (tone, text) = match (errors, unfinished, retries) {
+        (0, 0, 0) => return None,
+        (0, 0, _) => (Tone::Plain, "Nothing failed".to_owned()),
+        (_, 0, _) => (Tone::Bad, format!("{ended} ended in an error")),
+        _ => (
+            Tone::Bad,
+            format!(
+                "{ended} ended in an error, {} had no answer at the end",
+                count(unfinished)
+            ),
+        ),
     };
-    (!parts.is_empty())
-        .then(|| sentence(format!("Of all transactions {}.", parts.join(", ")), tone))
+    let repeated = match retries {
+        0 => ".".to_owned(),
+        1 => "; 1 attempt was repeated.".into(),
+        n => format!("; {} attempts were repeated.", count(n)),
+    };
+    Some(sentence(text + &repeated, tone))
 }
 
 /// Whether the driver's own delays were too small to matter beside what it measured.
@@ -363,7 +379,7 @@ pub(crate) fn driver_kept_up(run: &Run) -> bool {
 fn kept_up(run: &Run) -> Sentence {
     let driver = &run.driver;
     let late = format!(
-        "99.9 % of its steps were at most {} late",
+        "99.9\u{a0}% of its steps were at most {} late",
         response(driver.lateness_ms.p999)
     );
     let stalled = match driver.recording_stall_s {
@@ -382,12 +398,12 @@ fn kept_up(run: &Run) -> Sentence {
     }
 }
 
-/// The first few of many: `a, b, c and 4 more`.
+/// The first few of many: `a; b; c and 4 more`.
 fn listed(names: &[&str]) -> String {
     const SHOWN: usize = 6;
     match names.len() {
-        n if n > SHOWN => format!("{} and {} more", names[..SHOWN].join(", "), n - SHOWN),
-        _ => names.join(", "),
+        n if n > SHOWN => format!("{} and {} more", names[..SHOWN].join("; "), n - SHOWN),
+        _ => names.join("; "),
     }
 }
 

@@ -1,0 +1,472 @@
+//! A run with known figures, as `run.json` would hold it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use tenbin_record::observation::{Cpu, Observation, PerTransaction};
+use tenbin_record::result::{
+    AuditItem, Bucket, Check, Deferred, Driver, ErrorCount, Lateness, RunResult, Throughput,
+    Timeline, TimelineKind, Times, Transaction, Verdict,
+};
+use tenbin_record::run::{
+    Build, Disk, Host, Kind, Placement, RunInfo, Server, Setting, Tenbin, Workload,
+};
+use tenbin_record::{RUN_SCHEMA, Run, SampleReader, SampleRow, SampleWriter};
+
+/// Name, share of the mix, transactions, median response in ms.
+const KINDS: [(&str, f64, u64, f64); 5] = [
+    ("new_order", 45.0, 18_043, 1.9),
+    ("payment", 43.0, 17_241, 0.8),
+    ("order_status", 4.0, 1_604, 0.6),
+    ("delivery", 4.0, 1_603, 0.2),
+    ("stock_level", 4.0, 1_605, 1.2),
+];
+
+fn times(p50: f64) -> Times {
+    Times {
+        mean: p50 * 1.15,
+        p50,
+        p90: p50 * 1.8,
+        p95: p50 * 2.3,
+        p99: p50 * 4.1,
+        p999: p50 * 12.0,
+        max: p50 * 61.0,
+    }
+}
+
+/// A distribution with its mode at `p50`, `count` in all, in 50 buckets for each power of ten.
+fn histogram(count: u64, p50: f64) -> Vec<Bucket> {
+    let weight = |step: i32| {
+        (-(f64::from(step) / 9.0).powi(2)).exp() + 0.002 * f64::from(i32::from(step > 0))
+    };
+    let total: f64 = (-40..90).map(weight).sum();
+    let bucket = |step: i32| Bucket {
+        up_to_ms: 10_f64.powf(((p50.log10() * 50.0).round() + f64::from(step)) / 50.0),
+        count: (weight(step) / total * count as f64).round() as u64,
+    };
+    (-40..90)
+        .map(bucket)
+        .filter(|bucket| bucket.count > 0)
+        .collect()
+}
+
+fn transaction(count: u64, p50: f64, deferred: bool) -> Transaction {
+    Transaction {
+        count,
+        completed: count,
+        committed: if deferred { 0 } else { count },
+        deferred: if deferred { count } else { 0 },
+        response_ms: Some(times(p50)),
+        response_histogram: histogram(count, p50),
+        wait_ms: Some(times(p50 * 0.02)),
+        service_ms: (!deferred).then(|| times(p50 * 0.98)),
+        ..Transaction::default()
+    }
+}
+
+/// One point a second from `from_s` to `to_s`, with a dip every 30 s.
+pub(crate) fn timeline(from_s: i64, to_s: i64, kinds: &[(&str, f64, u64, f64)]) -> Timeline {
+    let at_s: Vec<i64> = (from_s..to_s).collect();
+    let wave = |at: &i64| {
+        let at = *at as f64;
+        let dip = if at.rem_euclid(30.0) < 4.0 { 0.6 } else { 1.0 };
+        dip * (1.0 + 0.05 * (at * 1.7).sin())
+    };
+    let kind = |(name, _, count, p50): &(&str, f64, u64, f64)| {
+        let per_s = *count as f64 / 60.0;
+        let kind = TimelineKind {
+            completed: at_s.iter().map(|at| (per_s * wave(at)) as u64).collect(),
+            errors: at_s.iter().map(|at| u64::from(*at == 31)).collect(),
+            retries: at_s.iter().map(|_| 0).collect(),
+            p50_ms: at_s.iter().map(|at| p50 / wave(at)).collect(),
+            p90_ms: at_s.iter().map(|at| p50 * 1.8 / wave(at).powi(2)).collect(),
+            max_ms: at_s
+                .iter()
+                .map(|at| p50 * (8.0 + 50.0 * (1.0 - wave(at)).max(0.0)))
+                .collect(),
+        };
+        ((*name).to_owned(), kind)
+    };
+    Timeline {
+        width_s: vec![1; at_s.len()],
+        kinds: kinds.iter().map(kind).collect(),
+        at_s,
+    }
+}
+
+fn item(id: &str, title: &str, verdict: Verdict, measured: &str, required: &str) -> AuditItem {
+    let note = match verdict {
+        Verdict::Skip => Some("the run had no keying or think times".to_owned()),
+        _ => None,
+    };
+    AuditItem {
+        id: id.into(),
+        title: title.into(),
+        verdict,
+        measured: measured.into(),
+        required: required.into(),
+        note,
+    }
+}
+
+fn check(number: u32, title: &str) -> Check {
+    Check {
+        condition: format!("3.3.2.{number}"),
+        title: title.into(),
+        verdict: Verdict::Pass,
+        offending: Vec::new(),
+        offending_count: 0,
+        note: None,
+    }
+}
+
+fn result() -> RunResult {
+    let mut transactions: BTreeMap<String, Transaction> = KINDS
+        .iter()
+        .map(|(name, _, count, p50)| {
+            (
+                (*name).to_owned(),
+                transaction(*count, *p50, *name == "delivery"),
+            )
+        })
+        .collect();
+    let new_order = transactions.get_mut("new_order").unwrap();
+    (new_order.committed, new_order.rolled_back) = (17_862, 181);
+    (new_order.retries, new_order.retries_by_sqlstate) = (3, BTreeMap::from([("40001".into(), 3)]));
+    let completion = Deferred {
+        committed: 1_603,
+        skipped: 2,
+        queue_peak: 4,
+        completion_ms: Some(times(6.5)),
+        service_ms: Some(times(6.0)),
+        ..Deferred::default()
+    };
+    RunResult {
+        throughput: Throughput {
+            metric: "NOPM".into(),
+            value: 18_043.0,
+            why_not_tpmc: Some("the run had no keying and think times".into()),
+            transactions_per_s: 668.3,
+        },
+        transactions,
+        deferred: BTreeMap::from([("delivery".into(), completion)]),
+        menu_ms: None,
+        audit: vec![
+            item(
+                "mix.payment",
+                "Payment, share of the mix (5.2.3)",
+                Verdict::Pass,
+                "43.00 %",
+                "≥ 43 %",
+            ),
+            item(
+                "response.new_order",
+                "New-Order, 90th percentile response (5.2.5.3)",
+                Verdict::Pass,
+                "3.42 ms",
+                "≤ 5 s",
+            ),
+            item(
+                "rollback",
+                "New-Orders rolled back (5.5.1.5)",
+                Verdict::Pass,
+                "1.00 %",
+                "0.9 to 1.1 %",
+            ),
+            item(
+                "pacing.keying",
+                "Keying times (5.2.5.2)",
+                Verdict::Skip,
+                "",
+                "≥ 18, 3, 2, 2, 2 s",
+            ),
+            item(
+                "pacing.think",
+                "Think times (5.2.5.4)",
+                Verdict::Skip,
+                "",
+                "means ≥ 12, 12, 10, 5, 5 s",
+            ),
+        ],
+        checks: vec![
+            check(1, "W_YTD is the sum of its districts' D_YTD"),
+            check(2, "D_NEXT_O_ID − 1 is the largest O_ID and NO_O_ID"),
+            check(3, "The NO_O_IDs of a district have no gaps"),
+        ],
+    }
+}
+
+fn server() -> Server {
+    let setting = |value: &str, source: &str, reason: Option<&str>| Setting {
+        value: value.into(),
+        source: source.into(),
+        reason: reason.map(Into::into),
+    };
+    Server {
+        version: "18.1".into(),
+        source: "embedded".into(),
+        local: true,
+        build: Build {
+            text: "PostgreSQL 18.1 on x86_64-pc-linux-gnu, compiled by gcc 12.2.0, 64-bit".into(),
+            cflags: Some("-Os".into()),
+            data_checksums: Some(true),
+            block_size_bytes: Some(8192),
+            wal_segment_size_bytes: Some(16 << 20),
+            ..Build::default()
+        },
+        settings: BTreeMap::from([
+            (
+                "shared_buffers".into(),
+                setting("6GB", "configuration file", Some("a quarter of memory")),
+            ),
+            (
+                "max_wal_size".into(),
+                setting(
+                    "8GB",
+                    "configuration file",
+                    Some("no checkpoint for want of space"),
+                ),
+            ),
+            ("jit".into(), setting("on", "default", None)),
+        ]),
+        placement: Placement {
+            data: Some("/var/tmp/tenbin/data".into()),
+            ..Placement::default()
+        },
+        database_size_bytes: Some(231_211_008),
+    }
+}
+
+fn host() -> Host {
+    Host {
+        cpu: "AMD EPYC 7B13".into(),
+        cores: 2,
+        memory_bytes: 24 << 30,
+        swap_bytes: 0,
+        kernel: "Linux 6.18.1".into(),
+        os: Some("Debian GNU/Linux 12 (bookworm)".into()),
+        virtualized: Some("kvm".into()),
+        disks: vec![Disk {
+            used_for: "data".into(),
+            mount: "/".into(),
+            filesystem: "ext4".into(),
+            options: "rw,relatime".into(),
+            device: "/dev/vda1".into(),
+            model: None,
+            size_bytes: 128 << 30,
+            free_bytes: 96 << 30,
+            rotational: Some(false),
+            scheduler: Some("none".into()),
+            read_ahead_kb: Some(128),
+        }],
+    }
+}
+
+fn observation() -> Observation {
+    let cpu = |user_s, system_s| Cpu { user_s, system_s };
+    let counters = [
+        ("pg_stat_database.blks_hit", 4_211_902.0),
+        ("pg_stat_database.blks_read", 12_804.0),
+    ];
+    Observation {
+        interval_s: 60.0,
+        driver_cpu: Some(cpu(1.5, 1.9)),
+        server_cpu: BTreeMap::from([
+            ("client_backend".into(), cpu(61.0, 21.0)),
+            ("wal_writer".into(), cpu(0.4, 1.1)),
+            ("checkpointer".into(), cpu(0.3, 0.8)),
+        ]),
+        wal_bytes: Some(196_083_712.0),
+        counters: counters
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+        per_transaction: PerTransaction {
+            driver_cpu_us: Some(84.8),
+            server_cpu_us: Some(2110.0),
+            wal_bytes: Some(4890.0),
+        },
+        gaps: Vec::new(),
+    }
+}
+
+/// A clean, unpaced run of a minute.
+pub(crate) fn run() -> Run {
+    Run {
+        schema: RUN_SCHEMA.into(),
+        tenbin: Tenbin {
+            version: "0.1.0".into(),
+        },
+        run: RunInfo {
+            id: "5f1c9a3e".into(),
+            started_at: "2026-01-05T09:30:00Z".into(),
+            seed: 42,
+            ramp_up_s: 0.0,
+            warmup_s: 10.0,
+            duration_s: 60.0,
+            measured_s: 60.0,
+            interrupted: false,
+            interrupted_by: None,
+            command_line: ["tenbin", "run", "tpcc", "--out", "a run"]
+                .map(str::to_owned)
+                .into(),
+        },
+        workload: Workload {
+            name: "tpcc".into(),
+            scale: 2.0,
+            kinds: KINDS
+                .iter()
+                .map(|(name, share, _, _)| Kind {
+                    name: (*name).into(),
+                    share_percent: Some(*share),
+                    deferred: *name == "delivery",
+                    p90_limit_s: Some(if *name == "stock_level" { 20.0 } else { 5.0 }),
+                })
+                .collect(),
+            mix: "deck".into(),
+            pacing: "none".into(),
+            procedures: false,
+            isolation: "read committed".into(),
+            parameters: BTreeMap::from([("foreign keys".into(), "yes".into())]),
+        },
+        server: server(),
+        host: host(),
+        driver: Driver {
+            terminals: 20,
+            connections: 20,
+            threads: 1,
+            cpu_user_s: 1.4,
+            cpu_system_s: 1.8,
+            cpu_recording_s: 0.1,
+            cpu_per_transaction_us: Some(79.8),
+            rss_max_bytes: 27 << 20,
+            lateness_ms: Lateness {
+                p50: 0.01,
+                p99: 0.11,
+                p999: 0.42,
+                max: 3.1,
+            },
+            recording_stall_s: 0.0,
+            connections_opened: 20,
+            connections_lost: 0,
+            connect_failures: BTreeMap::new(),
+        },
+        result: result(),
+        timeline: timeline(-10, 61, &KINDS),
+        observation: Some(observation()),
+    }
+}
+
+/// The same with everything wrong that can be.
+pub(crate) fn bad_run() -> Run {
+    let mut run = run();
+    let error = |count, message: &str| ErrorCount {
+        count,
+        first_message: message.into(),
+    };
+    let result = &mut run.result;
+    let payment = result.transactions.get_mut("payment").unwrap();
+    (payment.errors, payment.committed, payment.unfinished) = (12, 17_228, 1);
+    payment.errors_by_sqlstate = BTreeMap::from([
+        (
+            "08006".into(),
+            error(8, "server closed the connection unexpectedly"),
+        ),
+        (
+            "57P01".into(),
+            error(4, "terminating connection due to administrator command"),
+        ),
+    ]);
+    result.audit[0].verdict = Verdict::Fail;
+    result.audit[0].measured = "42.10 %".into();
+    result.audit[0].note = Some("fewer than the standard's minimum".into());
+    result.checks[1].verdict = Verdict::Fail;
+    result.checks[1].offending = vec!["d_w_id=1 d_id=3".into(), "d_w_id=2 d_id=9".into()];
+    result.checks[1].offending_count = 5;
+    result.checks[2].verdict = Verdict::Skip;
+    result.checks[2].note = Some("the server was gone".into());
+    let delivery = result.deferred.get_mut("delivery").unwrap();
+    (delivery.errors, delivery.remaining) = (2, 7);
+    run.driver.lateness_ms.p999 = 48.0;
+    run.driver.recording_stall_s = 1.5;
+    let fsync = Setting {
+        value: "off".into(),
+        source: "configuration file".into(),
+        reason: None,
+    };
+    run.server.settings.insert("fsync".into(), fsync);
+    run.server.build.assertions = Some(true);
+    run.run.interrupted = true;
+    run.run.interrupted_by = Some("SIGINT".into());
+    run.run.measured_s = 31.4;
+    run
+}
+
+/// A run that ended before anything was due.
+pub(crate) fn empty_run() -> Run {
+    let mut run = run();
+    run.run.interrupted = true;
+    run.run.interrupted_by = Some("the server refused every connection".into());
+    run.run.measured_s = 0.0;
+    run.result.throughput = Throughput {
+        metric: "NOPM".into(),
+        value: 0.0,
+        why_not_tpmc: None,
+        transactions_per_s: 0.0,
+    };
+    for kind in run.result.transactions.values_mut() {
+        *kind = Transaction::default();
+    }
+    run.result.deferred.clear();
+    run.result.audit.clear();
+    run.result.checks.clear();
+    run.timeline = Timeline::default();
+    run.observation = None;
+    run.driver = Driver {
+        terminals: 20,
+        connections: 20,
+        threads: 1,
+        ..Driver::default()
+    };
+    run
+}
+
+/// Samples for every second from `from_s` to `to_s`, written and opened again.
+pub(crate) fn samples(directory: &Path, from_s: i32, to_s: i32) -> SampleReader {
+    let path = directory.join("samples.parquet");
+    let writer = SampleWriter::create(&path).unwrap();
+    for at in from_s..to_s {
+        let wave = 1.0 + 0.1 * f64::from(at).sin();
+        let row = |source: &'static str,
+                   name: &'static str,
+                   label: Option<&'static str>,
+                   value: f64| SampleRow {
+            offset_s: f64::from(at),
+            source: source.into(),
+            name: name.into(),
+            label: label.map(Into::into),
+            value: Some(value),
+        };
+        let burst = if at.rem_euclid(30) < 4 { 1.0 } else { 0.02 };
+        let mut rows = vec![
+            row("cpu", "user_s", Some("client_backend"), 1.0 * wave),
+            row("cpu", "system_s", Some("client_backend"), 0.35 * wave),
+            row("cpu", "user_s", Some("driver"), 0.06 * wave),
+            row("cpu", "user_s", Some("checkpointer"), 0.2 * burst),
+            row("cpu", "user_s", Some("wal_writer"), 0.02),
+            row("cpu", "user_s", Some("background_writer"), 0.01),
+            row("cpu", "user_s", Some("autovacuum"), 0.004),
+            row(
+                "pg_wal",
+                "lsn_bytes",
+                None,
+                3_200_000.0 * wave * (1.0 + 2.0 * burst),
+            ),
+            row("pg_stat_database", "blks_read", None, 210.0 * wave),
+        ];
+        if at.rem_euclid(30) == 0 {
+            rows.push(row("pg_stat_checkpointer", "num_requested", None, 1.0));
+        }
+        writer.write(&rows).unwrap();
+    }
+    writer.finish().unwrap();
+    SampleReader::open(&path).unwrap()
+}

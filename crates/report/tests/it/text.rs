@@ -1,0 +1,100 @@
+use crate::fixture::{bad_run, empty_run, run};
+use std::path::Path;
+use tenbin_report::{markdown, terminal};
+
+fn shown(run: &tenbin_record::Run) -> String {
+    terminal(run, Path::new("tenbin-runs/tpcc-5f1c9a3e"), 80, false)
+}
+
+#[test]
+fn a_clean_run_in_a_terminal() {
+    insta::assert_snapshot!(shown(&run()));
+}
+
+#[test]
+fn a_bad_run_in_a_terminal() {
+    insta::assert_snapshot!(shown(&bad_run()));
+}
+
+#[test]
+fn an_empty_run_in_a_terminal() {
+    insta::assert_snapshot!(shown(&empty_run()));
+}
+
+#[test]
+fn a_terminal_of_80_columns_is_enough() {
+    for run in [run(), bad_run(), empty_run()] {
+        for line in shown(&run).lines() {
+            assert!(line.chars().count() <= 80, "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn colour_only_repeats_what_words_say() {
+    let colored = terminal(&bad_run(), Path::new("x"), 80, true);
+    assert!(
+        colored.contains("\x1b[1;31mFAIL\x1b[0m") || colored.contains("\x1b[1;31m  FAIL\x1b[0m"),
+        "{colored}"
+    );
+    let mut bare = String::new();
+    let mut rest = colored.as_str();
+    while let Some((before, after)) = rest.split_once('\x1b') {
+        bare.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    bare.push_str(rest);
+    assert_eq!(bare, terminal(&bad_run(), Path::new("x"), 80, false));
+}
+
+#[test]
+fn a_hostile_server_cannot_steer_the_terminal() {
+    let mut run = bad_run();
+    run.server.version = "\x1b]0;owned\x07\x1b[2J18".into();
+    run.result.audit[0].title = "\x1b[31m".into();
+    run.result.checks[1].offending = vec!["\r\x1b[1A".into()];
+    run.run.interrupted_by = Some("\n\n\x1b[H".into());
+    let text = terminal(&run, Path::new("a\x1b[2J"), 80, false);
+    assert!(
+        text.chars().all(|c| c == '\n' || !c.is_control()),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn a_clean_run_in_markdown() {
+    insta::assert_snapshot!(markdown(&run()));
+}
+
+#[test]
+fn a_bad_run_in_markdown() {
+    insta::assert_snapshot!(markdown(&bad_run()));
+}
+
+#[test]
+fn markdown_tables_stay_tables_whatever_they_hold() {
+    let mut run = bad_run();
+    let payment = run.result.transactions.get_mut("payment").unwrap();
+    for error in payment.errors_by_sqlstate.values_mut() {
+        error.first_message = "a | b\n| `c` <script>alert(1)</script> | [x](y)".into();
+    }
+    run.server.settings.insert(
+        "evil|name`".into(),
+        tenbin_record::run::Setting {
+            value: "``|".into(),
+            source: "client|".into(),
+            reason: Some("|\r\n|".into()),
+        },
+    );
+    let text = markdown(&run);
+    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+    let mut columns = 0;
+    for line in text.lines() {
+        match (line.starts_with('|'), columns) {
+            (true, 0) => columns = bars(line),
+            (true, expected) => assert_eq!(bars(line), expected, "{line}"),
+            (false, _) => columns = 0,
+        }
+    }
+    assert!(!text.contains("<script"));
+}
