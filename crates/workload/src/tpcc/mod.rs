@@ -2,6 +2,7 @@
 
 pub mod audit;
 mod chance;
+pub mod checks;
 pub mod input;
 pub mod load;
 pub mod names;

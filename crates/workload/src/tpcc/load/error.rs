@@ -176,7 +176,7 @@ fn is_disk_full(error: &postgres::Error) -> bool {
 }
 
 /// The server's own words where there are any.
-fn server_message(error: &postgres::Error) -> String {
+pub(crate) fn server_message(error: &postgres::Error) -> String {
     match error.as_db_error() {
         Some(db) => {
             let detail = db

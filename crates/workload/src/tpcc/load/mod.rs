@@ -15,6 +15,7 @@ mod work;
 
 pub(crate) use ddl::quoted;
 use error::Failure;
+pub(crate) use error::server_message;
 pub use error::{Aftermath, LoadError};
 pub use marker::{Existing, MARKER, Meta, SCHEMA_VERSION, inspect, mark_ran};
 pub use plan::Stage;

@@ -8,15 +8,15 @@ use crate::tpcc::schema::Table;
 #[must_use]
 pub(super) fn unit_bytes(table: Table) -> (u64, u64) {
     match table {
-        Table::Warehouse => (150, 100),
-        Table::District => (1_400, 500),
-        Table::Item => (10_300_000, 2_250_000),
-        Table::Customer => (18_900_000, 2_100_000),
-        Table::History => (2_500_000, 0),
-        Table::Orders => (2_000_000, 1_900_000),
+        Table::Warehouse => (820, 820),
+        Table::District => (2_050, 820),
+        Table::Item => (10_700_000, 2_300_000),
+        Table::Customer => (18_500_000, 2_600_000),
+        Table::History => (2_400_000, 0),
+        Table::Orders => (1_800_000, 1_900_000),
         Table::NewOrder => (400_000, 290_000),
-        Table::OrderLine => (30_000_000, 9_400_000),
-        Table::Stock => (34_600_000, 2_250_000),
+        Table::OrderLine => (27_900_000, 9_500_000),
+        Table::Stock => (35_500_000, 2_250_000),
     }
 }
 

@@ -4,6 +4,7 @@ use super::Progress;
 use super::ddl::quoted;
 use super::error::Failure;
 use super::plan::{self, Stage, Task, WAREHOUSES_PER_COPY, Work};
+use super::space::unit_bytes;
 use crate::tpcc::population::{Batch, HEADER, Population, TRAILER};
 use crate::tpcc::schema::Table;
 use postgres::{Client, GenericClient};
@@ -25,6 +26,8 @@ pub(super) struct Shared<'a> {
     abandoned: AtomicBool,
     rows: AtomicU64,
     bytes: AtomicU64,
+    /// Bytes that the rows sent take in their tables: how much of the copying is done.
+    stored: AtomicU64,
 }
 
 struct State {
@@ -80,6 +83,7 @@ impl<'a> Shared<'a> {
             abandoned: AtomicBool::new(false),
             rows: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            stored: AtomicU64::new(0),
         }
     }
 
@@ -187,8 +191,8 @@ impl<'a> Shared<'a> {
                 stage = stage.into_iter().chain([task.work.stage()]).min();
             }
         }
-        let copied = (rows as f64 / (rows_total as f64).max(1.0)).min(1.0);
-        let fraction = (copied * copying + rest_done) / (copying + rest).max(1.0);
+        let copied = (self.stored.load(Ordering::Relaxed) as f64).min(copying);
+        let fraction = (copied + rest_done) / (copying + rest).max(1.0);
         let elapsed_s = started.elapsed().as_secs_f64();
         Progress {
             stage: stage.unwrap_or(Stage::Analyzing),
@@ -265,12 +269,14 @@ impl<'a> Shared<'a> {
             })
         };
         send(&HEADER)?;
+        let row_bytes = unit_bytes(table).0 / self.population.rows_per_unit(table).max(1);
         let mut batch = Batch::new(|bytes: &[u8], rows| {
             if self.abandoned.load(Ordering::Relaxed) {
                 return Err(Failure::stopped());
             }
             send(bytes)?;
             self.rows.fetch_add(rows, Ordering::Relaxed);
+            self.stored.fetch_add(rows * row_bytes, Ordering::Relaxed);
             self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             Ok(())
         });
