@@ -41,7 +41,7 @@ impl Table for Deliveries {
         required int32 warehouse;
         required int32 carrier;
         optional int32 district;
-        optional int32 order;
+        optional int32 order_id;
         required int64 queued_ns;
         required int64 started_ns;
         required int64 completed_ns;
@@ -88,7 +88,7 @@ impl DeliveryWriter {
     }
 }
 
-/// Reads `deliveries.parquet`: an iterator over batches of at most 65,536 rows.
+/// Reads `deliveries.parquet`: an iterator over batches of at most 131,072 rows.
 pub struct DeliveryReader {
     table: TableReader,
 }

@@ -72,7 +72,7 @@ impl SampleWriter {
     }
 }
 
-/// Reads `samples.parquet`: an iterator over batches of at most 65,536 rows.
+/// Reads `samples.parquet`: an iterator over batches of at most 131,072 rows.
 pub struct SampleReader {
     table: TableReader,
 }

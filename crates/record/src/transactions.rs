@@ -200,7 +200,7 @@ impl TransactionWriter {
     }
 }
 
-/// Reads `transactions.parquet`: an iterator over batches of at most 65,536 rows.
+/// Reads `transactions.parquet`: an iterator over batches of at most 131,072 rows.
 pub struct TransactionReader {
     table: TableReader,
     kinds: Vec<String>,

@@ -22,18 +22,18 @@ fn read(path: &Path) -> Result<Vec<TransactionRow>, RecordError> {
 fn many_row_groups_keep_every_row_in_order() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("t");
-    let rows = sample::rows(200_001);
+    let rows = sample::rows(300_001);
     let writer = TransactionWriter::create(&path, &sample::kinds()).unwrap();
     for part in rows.chunks(7_919) {
         writer.write(part).unwrap();
     }
-    assert_eq!(writer.finish().unwrap(), 200_001);
+    assert_eq!(writer.finish().unwrap(), 300_001);
     assert_eq!(read(&path).unwrap(), rows);
     let largest = TransactionReader::open(&path)
         .unwrap()
         .map(|batch| batch.unwrap().len())
         .max();
-    assert!(largest.unwrap() <= 65_536);
+    assert!(largest.unwrap() <= 131_072);
 }
 
 #[test]
