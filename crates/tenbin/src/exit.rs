@@ -25,7 +25,7 @@ pub(crate) enum Class {
     Interrupted,
 }
 
-/// An error with its class; everything unclassified is the environment's.
+/// An error with its class.
 #[derive(Debug)]
 pub(crate) struct Failure {
     class: Class,
@@ -36,7 +36,10 @@ pub(crate) type Result<T = Answer> = std::result::Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn new(class: Class, error: impl Into<anyhow::Error>) -> Self {
-        Self { class, error: error.into() }
+        Self {
+            class,
+            error: error.into(),
+        }
     }
 
     pub(crate) fn bad_input(message: impl Into<String>) -> Self {
@@ -44,9 +47,32 @@ impl Failure {
     }
 }
 
-impl<E: Into<anyhow::Error>> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::new(Class::Environment, error)
+/// Errors that are always the environment's.
+macro_rules! environment {
+    ($($error:ty),+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(Class::Environment, error)
+            }
+        }
+    )+};
+}
+
+environment!(
+    anyhow::Error,
+    std::io::Error,
+    postgres::Error,
+    serde_json::Error,
+    tenbin_observe::Error
+);
+
+impl From<tenbin_record::RecordError> for Failure {
+    fn from(error: tenbin_record::RecordError) -> Self {
+        let class = match error {
+            tenbin_record::RecordError::Io { .. } => Class::Environment,
+            _ => Class::BadInput,
+        };
+        Self::new(class, error)
     }
 }
 
@@ -58,7 +84,11 @@ pub(crate) fn finish(result: Result) -> ExitCode {
         Ok(Answer::Interrupted) => return ExitCode::from(4),
         Err(failure) => failure,
     };
-    let (red, plain) = if std::io::stderr().is_terminal() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let (red, plain) = if std::io::stderr().is_terminal() {
+        ("\x1b[1;31m", "\x1b[0m")
+    } else {
+        ("", "")
+    };
     let mut said = failure.error.to_string();
     eprintln!("{red}error{plain}: {said}");
     for cause in failure.error.chain().skip(1) {

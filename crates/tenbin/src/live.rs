@@ -28,14 +28,22 @@ impl Live {
             }
             bar
         });
-        Self { bar, quiet, last_line: None }
+        Self {
+            bar,
+            quiet,
+            last_line: None,
+        }
     }
 
     /// Shows `block` on a terminal; elsewhere `line`, when it is time for one.
     pub(crate) fn show(&mut self, block: impl FnOnce() -> String, line: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
             bar.set_message(block());
-        } else if !self.quiet && self.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
+        } else if !self.quiet
+            && self
+                .last_line
+                .is_none_or(|last| last.elapsed() >= LINE_EVERY)
+        {
             eprintln!("{}", line());
             self.last_line = Some(Instant::now());
         }
@@ -65,13 +73,21 @@ impl Drop for Live {
 pub(crate) fn clock(seconds: f64) -> String {
     let whole = Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_secs();
     let (hours, minutes, seconds) = (whole / 3600, whole / 60 % 60, whole % 60);
-    if hours > 0 { format!("{hours}:{minutes:02}:{seconds:02}") } else { format!("{minutes}:{seconds:02}") }
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
 }
 
 /// A bar of 30 columns, `share` of it filled.
 pub(crate) fn bar(share: f64) -> String {
     const WIDTH: usize = 30;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=30")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to 0..=30"
+    )]
     let filled = (share.clamp(0.0, 1.0) * WIDTH as f64).round() as usize;
     format!("{}{}", "█".repeat(filled), "░".repeat(WIDTH - filled))
 }
@@ -87,14 +103,27 @@ pub(crate) struct RunView<'a> {
 
 impl<'a> RunView<'a> {
     /// `total_s`: from the start of the first terminal to the end of the interval.
-    pub(crate) fn new(names: &'a [String], total_s: f64, headline: (usize, &'static str), quiet: bool) -> Self {
-        Self { live: Live::new(quiet), names, total_s, headline }
+    pub(crate) fn new(
+        names: &'a [String],
+        total_s: f64,
+        headline: (usize, &'static str),
+        quiet: bool,
+    ) -> Self {
+        Self {
+            live: Live::new(quiet),
+            names,
+            total_s,
+            headline,
+        }
     }
 
     /// Takes a snapshot.
     pub(crate) fn update(&mut self, progress: &Progress<'_>) {
         let (names, total_s, headline) = (self.names, self.total_s, self.headline);
-        self.live.show(|| block(names, total_s, headline, progress), || line(headline, progress));
+        self.live.show(
+            || block(names, total_s, headline, progress),
+            || line(headline, progress),
+        );
     }
 }
 
@@ -110,11 +139,22 @@ fn phase(phase: Phase) -> &'static str {
 
 /// A rate a minute of the headline kind, and transactions a second of all.
 fn rates(headline: usize, progress: &Progress<'_>) -> (u64, u64) {
-    let per_minute = progress.kinds.get(headline).map_or(0, |kind| kind.per_s * 60);
-    (per_minute, progress.kinds.iter().map(|kind| kind.per_s).sum())
+    let per_minute = progress
+        .kinds
+        .get(headline)
+        .map_or(0, |kind| kind.per_s * 60);
+    (
+        per_minute,
+        progress.kinds.iter().map(|kind| kind.per_s).sum(),
+    )
 }
 
-fn block(names: &[String], total_s: f64, (headline, metric): (usize, &str), progress: &Progress<'_>) -> String {
+fn block(
+    names: &[String],
+    total_s: f64,
+    (headline, metric): (usize, &str),
+    progress: &Progress<'_>,
+) -> String {
     let mut text = format!(
         "{:<11} {} {} left\n",
         phase(progress.phase),
@@ -132,7 +172,11 @@ fn block(names: &[String], total_s: f64, (headline, metric): (usize, &str), prog
         HumanCount(errors),
         HumanCount(retries)
     );
-    let _ = writeln!(text, "  {:<14}{:>10}{:>12}{:>12}{:>10}", "transaction", "now/s", "p50 [ms]", "p90 [ms]", "errors");
+    let _ = writeln!(
+        text,
+        "  {:<14}{:>10}{:>12}{:>12}{:>10}",
+        "transaction", "now/s", "p50 [ms]", "p90 [ms]", "errors"
+    );
     for (name, kind) in names.iter().zip(progress.kinds) {
         let _ = writeln!(
             text,
@@ -180,13 +224,36 @@ mod tests {
     #[test]
     fn the_block_names_every_transaction_and_fits_80_columns() {
         let names = ["new_order", "payment"].map(str::to_owned);
-        let kind = KindProgress { completed: 9, errors: 1, retries: 2, per_s: 1_234, p50_ms: 1.5, p90_ms: 2.25 };
-        let progress = Progress { phase: Phase::Measurement, elapsed_s: 30.0, remaining_s: 40.0, kinds: &[kind, kind] };
+        let kind = KindProgress {
+            completed: 9,
+            errors: 1,
+            retries: 2,
+            per_s: 1_234,
+            p50_ms: 1.5,
+            p90_ms: 2.25,
+        };
+        let progress = Progress {
+            phase: Phase::Measurement,
+            elapsed_s: 30.0,
+            remaining_s: 40.0,
+            kinds: &[kind, kind],
+        };
         let text = block(&names, 70.0, (0, "NOPM"), &progress);
-        assert!(text.contains("74,040 NOPM") && text.contains("2,468 transactions/s"), "{text}");
-        assert!(text.contains("new_order") && text.contains("payment") && text.contains("0:40 left"));
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            text.contains("74,040 NOPM") && text.contains("2,468 transactions/s"),
+            "{text}"
+        );
+        assert!(
+            text.contains("new_order") && text.contains("payment") && text.contains("0:40 left")
+        );
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
         let line = line((0, "NOPM"), &progress);
-        assert!(line.starts_with("measuring: 0:40 left") && line.contains("2 errors"), "{line}");
+        assert!(
+            line.starts_with("measuring: 0:40 left") && line.contains("2 errors"),
+            "{line}"
+        );
     }
 }

@@ -4,7 +4,9 @@ mod cmd;
 mod exit;
 mod live;
 mod place;
+mod result;
 mod signals;
+mod tpcc;
 mod units;
 
 use clap::{Parser, Subcommand};
@@ -35,21 +37,20 @@ enum Command {
     Run(cmd::run::Args),
     Load(cmd::load::Args),
     Check(cmd::check::Args),
-    Compare(cmd::compare::Args),
     Report(cmd::report::Args),
-    Server(cmd::server::Args),
     Doctor(cmd::doctor::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Err(error) = tenbin_server::signals::watch() {
+        return exit::finish(Err(error.into()));
+    }
     let result = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Load(args) => cmd::load::run(args),
         Command::Check(args) => cmd::check::run(&args),
-        Command::Compare(args) => cmd::compare::run(&args),
         Command::Report(args) => cmd::report::run(&args),
-        Command::Server(args) => cmd::server::run(args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     };
     exit::finish(result)

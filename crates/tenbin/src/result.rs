@@ -1,19 +1,26 @@
 //! From what the emulator measured to what `run.json` holds.
 
 use std::collections::BTreeMap;
+use tenbin_record::Observation;
+use tenbin_record::observation::PerTransaction;
 use tenbin_record::result as record;
 use tenbin_rte::{Driven, Errors, KindResult, Point};
 use tenbin_workload::Tally;
 
 fn times(times: &tenbin_rte::Times) -> Option<record::Times> {
-    record::Times::of(times.count(), times.mean_ms(), times.max_ms(), |quantile| times.quantile_ms(quantile))
+    record::Times::of(times.count(), times.mean_ms(), times.max_ms(), |quantile| {
+        times.quantile_ms(quantile)
+    })
 }
 
 fn errors(errors: &Errors) -> BTreeMap<String, record::ErrorCount> {
     errors
         .iter()
         .map(|(state, error)| {
-            let count = record::ErrorCount { count: error.count, first_message: error.first_message.clone() };
+            let count = record::ErrorCount {
+                count: error.count,
+                first_message: error.first_message.clone(),
+            };
             (state.to_owned(), count)
         })
         .collect()
@@ -58,17 +65,28 @@ fn deferred(deferred: &tenbin_rte::Deferred, skipped: u64, queue_peak: u64) -> r
 }
 
 /// The result without audit and checks. `skipped`: parts of deferred executions that found nothing to do.
-pub(crate) fn result<T: Tally>(driven: &Driven<T>, throughput: record::Throughput, skipped: u64) -> record::RunResult {
+pub(crate) fn result<T: Tally>(
+    driven: &Driven<T>,
+    throughput: record::Throughput,
+    skipped: u64,
+) -> record::RunResult {
     let name = |kind: &KindResult| kind.kind.name.clone();
     record::RunResult {
         throughput,
-        transactions: driven.kinds.iter().map(|kind| (name(kind), transaction(kind))).collect(),
+        transactions: driven
+            .kinds
+            .iter()
+            .map(|kind| (name(kind), transaction(kind)))
+            .collect(),
         deferred: driven
             .kinds
             .iter()
             .filter_map(|kind| {
                 let later = kind.deferred.as_ref()?;
-                Some((name(kind), deferred(later, skipped, driven.deferred_queue_peak)))
+                Some((
+                    name(kind),
+                    deferred(later, skipped, driven.deferred_queue_peak),
+                ))
             })
             .collect(),
         menu_ms: times(&driven.menu),
@@ -102,7 +120,10 @@ pub(crate) fn timeline(points: &[Point], kinds: &[KindResult]) -> record::Timeli
 }
 
 /// What the driver used.
-pub(crate) fn driver<T: Tally>(driven: &Driven<T>, options: &tenbin_rte::Options) -> record::Driver {
+pub(crate) fn driver<T: Tally>(
+    driven: &Driven<T>,
+    options: &tenbin_rte::Options,
+) -> record::Driver {
     let usage = &driven.usage;
     let completed: u64 = driven.kinds.iter().map(|kind| kind.completed).sum();
     let cpu_us = 1e6 * (usage.cpu_user_s + usage.cpu_system_s);
@@ -116,10 +137,33 @@ pub(crate) fn driver<T: Tally>(driven: &Driven<T>, options: &tenbin_rte::Options
         cpu_recording_s: usage.cpu_recording_s,
         cpu_per_transaction_us: (completed > 0).then(|| cpu_us / completed as f64),
         rss_max_bytes: usage.rss_max_bytes,
-        lateness_ms: record::Lateness { p50: lateness.p50, p99: lateness.p99, p999: lateness.p999, max: lateness.max },
+        lateness_ms: record::Lateness {
+            p50: lateness.p50,
+            p99: lateness.p99,
+            p999: lateness.p999,
+            max: lateness.max,
+        },
         recording_stall_s: usage.recording_stall_s,
         connections_opened: driven.connections.opened,
         connections_lost: driven.connections.lost,
         connect_failures: errors(&driven.connections.failed),
     }
+}
+
+/// What was observed, with its costs divided by the transactions answered in the interval.
+pub(crate) fn per_transaction<T: Tally>(mut seen: Observation, driven: &Driven<T>) -> Observation {
+    let completed: u64 = driven.kinds.iter().map(|kind| kind.completed).sum();
+    if completed > 0 && seen.interval_s > 0.0 {
+        // The two intervals differ by the fraction of a second in which the observer noticed.
+        let transactions = completed as f64 * seen.interval_s / driven.measured_s;
+        let server_s: f64 = seen.server_cpu.values().map(|cpu| cpu.total_s()).sum();
+        seen.per_transaction = PerTransaction {
+            driver_cpu_us: seen
+                .driver_cpu
+                .map(|cpu| 1e6 * cpu.total_s() / transactions),
+            server_cpu_us: (!seen.server_cpu.is_empty()).then(|| 1e6 * server_s / transactions),
+            wal_bytes: seen.wal_bytes.map(|bytes| bytes / transactions),
+        };
+    }
+    seen
 }

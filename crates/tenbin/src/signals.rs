@@ -11,3 +11,11 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
     }
     Ok(stop)
 }
+
+/// An end by a signal, before there was a result.
+pub(crate) fn interrupted(what: &str) -> crate::exit::Failure {
+    crate::exit::Failure::new(
+        crate::exit::Class::Interrupted,
+        anyhow::Error::msg(format!("interrupted {what}")),
+    )
+}

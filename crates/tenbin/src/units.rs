@@ -5,7 +5,8 @@ use std::time::Duration;
 /// `90`, `90s`, `5m`, `1h30m`: seconds unless it says otherwise.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} is not a duration"));
+        return Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("{text} is not a duration"));
     }
     humantime::parse_duration(text).map_err(|error| format!("{error}; write 90, 90s, 5m or 1h30m"))
 }

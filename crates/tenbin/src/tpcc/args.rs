@@ -6,23 +6,23 @@ use clap::{Args, ValueEnum};
 /// What is loaded; fixed by the data once they are there.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct LoadArgs {
-    /// Number of warehouses (the scale; about 105 MB each)
-    #[arg(short, long, visible_alias = "scale", value_name = "N", default_value = "2", allow_negative_numbers = true, value_parser = warehouses)]
-    pub(crate) warehouses: u32,
+    /// Number of warehouses (the scale; about 105 MB each) [default: what is loaded already, else 2]
+    #[arg(short, long, visible_alias = "scale", value_name = "N", allow_negative_numbers = true, value_parser = warehouses)]
+    pub(crate) warehouses: Option<u32>,
     /// One seed, one stream of data and operations
     #[arg(long, value_name = "N", default_value = "42")]
     pub(crate) seed: u64,
     /// Connections that load [default: one per core]
     #[arg(long, value_name = "N")]
-    pub(crate) load_threads: Option<usize>,
+    pub(crate) load_threads: Option<u32>,
     /// Hash partitions by warehouse of every table but item (PostgreSQL 11 and newer)
     #[arg(long, value_name = "N")]
     pub(crate) partitions: Option<u32>,
     /// Leave out the foreign keys
     #[arg(long)]
     pub(crate) no_foreign_keys: bool,
-    /// Tablespace of a table or index: stock=fast, orders_pkey=slow; may be repeated
-    #[arg(long, value_name = "RELATION=TABLESPACE", value_parser = pair)]
+    /// Tablespace of a table or index: stock=fast, or for an embedded server a directory: stock=/disk2; may be repeated
+    #[arg(long, value_name = "RELATION=TABLESPACE|DIR", value_parser = pair)]
     pub(crate) tablespace: Vec<(String, String)>,
     /// Drop and load again what an earlier load made
     #[arg(long)]
@@ -118,6 +118,13 @@ pub(crate) enum IsolationArg {
     Serializable,
 }
 
+impl LoadArgs {
+    /// Warehouses to load.
+    pub(crate) fn warehouses(&self) -> u32 {
+        self.warehouses.unwrap_or(2)
+    }
+}
+
 impl DriveArgs {
     /// Terminals, after checking them against the warehouses.
     pub(crate) fn terminals(&self, warehouses: u32) -> Result<u32> {
@@ -133,7 +140,9 @@ impl DriveArgs {
     /// Connections, at least one and no more than terminals.
     pub(crate) fn connections(&self, terminals: u32) -> Result<u32> {
         match self.connections {
-            Some(0) => Err(Failure::bad_input("--connections 0: a load needs at least one connection")),
+            Some(0) => Err(Failure::bad_input(
+                "--connections 0: a load needs at least one connection",
+            )),
             Some(count) if count > terminals => Err(Failure::bad_input(format!(
                 "--connections {count} is more than the {terminals} terminals that could use them"
             ))),
@@ -146,16 +155,19 @@ impl DriveArgs {
 fn warehouses(text: &str) -> std::result::Result<u32, String> {
     match text.parse::<i64>() {
         Ok(count @ 1..=1_000_000) => u32::try_from(count).map_err(|error| error.to_string()),
-        Ok(count) if count > 0 => {
-            Err(format!("{count} warehouses would need about {} TB; at most 1,000,000", count / 9_500))
-        }
+        Ok(count) if count > 0 => Err(format!(
+            "{count} warehouses would need about {} TB; at most 1,000,000",
+            count / 9_500
+        )),
         _ => Err("give a whole number of warehouses, 1 or more".into()),
     }
 }
 
 fn pair(text: &str) -> std::result::Result<(String, String), String> {
     match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok((name.into(), value.into())),
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.into(), value.into()))
+        }
         _ => Err("write RELATION=TABLESPACE".into()),
     }
 }
@@ -163,12 +175,49 @@ fn pair(text: &str) -> std::result::Result<(String, String), String> {
 fn weights(text: &str) -> std::result::Result<Weights, String> {
     let numbers: Vec<f64> = text
         .split(',')
-        .map(|part| part.trim().parse::<f64>().map_err(|error| format!("{part:?}: {error}")))
+        .map(|part| {
+            part.trim()
+                .parse::<f64>()
+                .map_err(|error| format!("{part:?}: {error}"))
+        })
         .collect::<std::result::Result<_, _>>()?;
-    let array: [f64; 5] = numbers.try_into().map_err(|_| "give five weights, separated by commas".to_owned())?;
-    if array.iter().any(|weight| !weight.is_finite() || *weight < 0.0) || array.iter().sum::<f64>() <= 0.0 {
+    let array: [f64; 5] = numbers
+        .try_into()
+        .map_err(|_| "give five weights, separated by commas".to_owned())?;
+    if array
+        .iter()
+        .any(|weight| !weight.is_finite() || *weight < 0.0)
+        || array.iter().sum::<f64>() <= 0.0
+    {
         return Err("weights are 0 or more, and not all 0".into());
     }
     Ok(Weights(array))
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_refused_with_what_to_give_instead() {
+        for bad in ["0", "-3", "two", "1.5", "99999999999999999999"] {
+            assert!(warehouses(bad).is_err(), "{bad}");
+        }
+        assert!(warehouses("5000000").is_err_and(|message| message.contains("TB")));
+        assert_eq!(warehouses("12"), Ok(12));
+        for bad in [
+            "1,2,3",
+            "1,2,3,4,x",
+            "0,0,0,0,0",
+            "-1,1,1,1,1",
+            "inf,1,1,1,1",
+        ] {
+            assert!(weights(bad).is_err(), "{bad}");
+        }
+        for bad in ["0", "-1", "nan", "inf", "fast", "2000"] {
+            assert!(bad.parse::<Pacing>().is_err(), "{bad}");
+        }
+        assert_eq!("0.1".parse(), Ok(Pacing::Factor(0.1)));
+        assert!(pair("stock").is_err() && pair("=x").is_err() && pair("stock=").is_err());
+    }
+}

@@ -325,7 +325,7 @@ pub(super) async fn delivery(session: &mut Session, delivery: &Delivery) -> Resu
             *slot = order;
         }
     }
-    Ok(Output::Delivery { orders })
+    Ok(Output::Delivery { carrier: delivery.carrier, orders })
 }
 
 /// Clause 2.8.

@@ -36,6 +36,8 @@ pub enum Output {
     },
     /// Orders delivered, by district from 1; 0 where a district was skipped.
     Delivery {
+        /// `O_CARRIER_ID`.
+        carrier: i16,
         /// `O_ID` by district.
         orders: [i32; 10],
     },
@@ -262,7 +264,7 @@ pub(super) async fn delivery(session: &mut Session, delivery: &Delivery) -> Resu
     session.execute("dl_customers", &[w, districts, numbers]);
     session.execute("commit", &[]);
     session.sync().await?;
-    Ok(Output::Delivery { orders })
+    Ok(Output::Delivery { carrier: delivery.carrier, orders })
 }
 
 /// Clause 2.8.

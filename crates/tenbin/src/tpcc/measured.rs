@@ -1,0 +1,76 @@
+//! From the emulator's result to what the audit judges.
+
+use super::args::Pacing;
+use tenbin_rte::{Driven, Times};
+use tenbin_workload::Tally;
+use tenbin_workload::tpcc::audit::{Durations, KindMeasured, Measured};
+use tenbin_workload::tpcc::random::NuRandC;
+
+fn durations(times: &Times) -> Durations {
+    Durations {
+        count: times.count(),
+        mean_s: times.mean_ms() / 1e3,
+        min_s: times.min_ms() / 1e3,
+        p90_s: times.quantile_ms(0.9) / 1e3,
+        buckets: times
+            .histogram()
+            .iter_recorded()
+            .map(|value| {
+                (
+                    value.value_iterated_to() as f64 / 1e9,
+                    value.count_since_last_iteration(),
+                )
+            })
+            .collect(),
+    }
+}
+
+/// What the rules speak of.
+pub(super) fn measured<T: Tally>(
+    driven: &Driven<T>,
+    options: &tenbin_rte::Options,
+    pacing: Pacing,
+    warehouses: u32,
+    c_load: NuRandC,
+) -> Measured {
+    let kinds = driven
+        .kinds
+        .iter()
+        .map(|kind| KindMeasured {
+            due: kind.due(),
+            response: durations(&kind.response),
+            keying: durations(&kind.keying),
+            think: durations(&kind.think),
+        })
+        .collect();
+    let deferred = driven.kinds.iter().find_map(|kind| kind.deferred.as_ref());
+    let new_order =
+        |point: &tenbin_rte::Point| point.kinds.first().map_or(0, |kind| kind.completed);
+    let whole = |point: &&tenbin_rte::Point| {
+        point.at_s >= 0 && point.at_s as f64 + f64::from(point.width_s) <= driven.measured_s + 1e-9
+    };
+    Measured {
+        pacing: match pacing {
+            Pacing::None => None,
+            Pacing::Spec => Some(1.0),
+            Pacing::Factor(factor) => Some(factor),
+        },
+        terminals: options.terminals,
+        warehouses,
+        measured_s: driven.measured_s,
+        kinds,
+        menu: durations(&driven.menu),
+        delivery: deferred.map_or_else(Durations::default, |deferred| {
+            durations(&deferred.completion)
+        }),
+        delivery_remaining: deferred.map_or(0, |deferred| deferred.remaining),
+        new_orders_per_s: driven
+            .timeline
+            .iter()
+            .filter(whole)
+            .map(new_order)
+            .collect(),
+        new_orders: driven.kinds.first().map_or(0, |kind| kind.completed),
+        c_load: Some(c_load),
+    }
+}

@@ -1,0 +1,78 @@
+//! Where transactions and executed Deliveries go: the run directory's files.
+
+use tenbin_record::{DeliveryRow, DeliveryWriter, RunWriter, TransactionRow, TransactionWriter};
+use tenbin_rte::{DeferredRow, RowSink, SinkError};
+use tenbin_workload::tpcc::Output;
+
+/// Writes both files, and counts skipped districts on the way.
+pub(super) struct Files {
+    transactions: TransactionWriter,
+    deliveries: DeliveryWriter,
+    rows: Vec<DeliveryRow>,
+    /// Warehouses, from which a terminal's home follows.
+    warehouses: u32,
+    /// Districts without an open order, Deliveries of the measurement interval only.
+    pub(super) skipped: u64,
+}
+
+impl Files {
+    pub(super) fn create(
+        directory: &RunWriter,
+        kinds: &[String],
+        warehouses: u32,
+    ) -> crate::exit::Result<Self> {
+        Ok(Self {
+            transactions: directory.transactions(kinds)?,
+            deliveries: directory.deliveries()?,
+            rows: Vec::new(),
+            warehouses,
+            skipped: 0,
+        })
+    }
+
+    /// Closes both files.
+    pub(super) fn finish(self) -> crate::exit::Result<()> {
+        self.transactions.finish()?;
+        self.deliveries.finish()?;
+        Ok(())
+    }
+
+    fn deliver(&mut self, row: &DeferredRow<Output>) {
+        let mut delivery = DeliveryRow {
+            terminal: row.terminal,
+            warehouse: (row.terminal % self.warehouses + 1).cast_signed(),
+            carrier: 0,
+            district: None,
+            order: None,
+            queued_ns: row.queued_ns,
+            started_ns: row.started_ns,
+            completed_ns: row.completed_ns,
+            outcome: row.outcome,
+        };
+        let Some(Output::Delivery { carrier, orders }) = row.output else {
+            self.rows.push(delivery);
+            return;
+        };
+        delivery.carrier = i32::from(carrier);
+        for (district, order) in (1..).zip(orders) {
+            delivery.district = Some(district);
+            delivery.order = (order > 0).then_some(order);
+            self.skipped += u64::from(order == 0 && row.queued_ns >= 0);
+            self.rows.push(delivery);
+        }
+    }
+}
+
+impl RowSink<Output> for Files {
+    fn rows(&mut self, rows: &[TransactionRow]) -> Result<(), SinkError> {
+        Ok(self.transactions.write(rows)?)
+    }
+
+    fn deferred(&mut self, rows: &[DeferredRow<Output>]) -> Result<(), SinkError> {
+        self.rows.clear();
+        for row in rows {
+            self.deliver(row);
+        }
+        Ok(self.deliveries.write(&self.rows)?)
+    }
+}
