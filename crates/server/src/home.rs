@@ -399,6 +399,7 @@ impl Home {
 
     /// A fast shutdown, then everything is removed.
     pub(crate) fn stop_and_remove(&mut self) -> Result<(), Error> {
+        let _gate = signals::gate();
         let postmaster = self.postmaster();
         let data = self.claim.record().data();
         stop::fast(
@@ -439,6 +440,9 @@ impl Drop for Home {
         if !self.claim.held() {
             return;
         }
+        // When a signal is already seeing to it, this waits for the end of the process: what its
+        // doing looks like from here is no error to tell.
+        let _gate = signals::gate();
         let postmaster = self.postmaster();
         let record = self.claim.record();
         let stopped = stop::at_once(&record.data(), postmaster.as_ref()).is_ok();

@@ -24,6 +24,7 @@
 //! - A server that someone else runs (`--dsn`) is asked, never changed.
 
 mod account;
+mod archive;
 mod cache;
 mod embedded;
 mod error;
@@ -31,6 +32,7 @@ mod home;
 mod installation;
 pub mod kept;
 mod machine;
+mod manifest;
 mod process;
 mod progress;
 mod registry;

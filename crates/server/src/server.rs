@@ -143,7 +143,7 @@ impl Server {
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings
             .iter()
-            .find(|setting| setting.name == name)
+            .find(|setting| setting.name.eq_ignore_ascii_case(name))
             .map(|setting| setting.value.as_str())
     }
 

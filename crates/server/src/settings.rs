@@ -293,6 +293,8 @@ fn other_postmaster(entry: &str) -> Option<u32> {
 fn entries(log: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for line in log.lines() {
+        // What it says before it can log.
+        let line = &line.replacen("postgres: ", "FATAL:  ", 1);
         let Some((severity, text)) = [
             "LOG", "WARNING", "ERROR", "FATAL", "PANIC", "DETAIL", "HINT",
         ]

@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::account::Account;
-use crate::cache::{self, Cache, Miss};
+use crate::archive::Miss;
+use crate::cache::{self, Cache};
 use crate::installation::{Installation, Kind, installed_bins};
 use crate::progress::Progress;
 use crate::version::{NEWEST, Request, Version};
