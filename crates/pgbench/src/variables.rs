@@ -97,6 +97,18 @@ struct Variable {
     state: State,
 }
 
+impl Variable {
+    fn text(&mut self) -> Option<&str> {
+        if let State::Value(value) = self.state {
+            self.text.clear();
+            // Writing to a `String` cannot fail.
+            let _ = write!(self.text, "{value}");
+            self.state = State::Both(value);
+        }
+        (self.state != State::Unset).then_some(&self.text)
+    }
+}
+
 /// The variables of one client.
 ///
 /// A variable holds a text (from `-D`, `\gset` or `\aset`) until an expression needs its value,
@@ -134,14 +146,19 @@ impl Variables {
 
     /// The text that stands for the variable in SQL, `None` if it is not set.
     pub fn text(&mut self, slot: Slot) -> Option<&str> {
-        let variable = self.variable(slot);
-        if let State::Value(value) = variable.state {
-            variable.text.clear();
-            // Writing to a `String` cannot fail.
-            let _ = write!(variable.text, "{value}");
-            variable.state = State::Both(value);
+        self.variable(slot).text()
+    }
+
+    /// The texts of several variables at once, such as those of [`Sql::parameters`](crate::Sql);
+    /// `None`, SQL's NULL, for those that are not set.
+    pub fn texts<'a>(&'a mut self, slots: &'a [Slot]) -> impl Iterator<Item = Option<&'a str>> {
+        for &slot in slots {
+            self.variable(slot).text();
         }
-        (variable.state != State::Unset).then_some(&variable.text)
+        slots.iter().map(|slot| {
+            let variable = &self.0[slot.0 as usize];
+            (variable.state != State::Unset).then_some(variable.text.as_str())
+        })
     }
 
     /// The variable's value, `None` if it is not set.
@@ -203,6 +220,11 @@ mod tests {
         assert_eq!(variables.text(slot), Some("0.25"));
         variables.set(slot, Value::Null);
         assert_eq!(variables.text(slot), Some("NULL"));
+        let other = names.intern("b");
+        assert_eq!(
+            variables.texts(&[other, slot, slot]).collect::<Vec<_>>(),
+            [None, Some("NULL"), Some("NULL"),]
+        );
         variables.set_text(slot, "x");
         assert_eq!(variables.value(slot), Err(NotAValue::Malformed));
     }

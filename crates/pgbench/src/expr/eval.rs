@@ -105,18 +105,30 @@ impl<R: Random + ?Sized> Machine<'_, R> {
                 function,
                 first,
                 count,
-            } => {
-                let mut values = [Value::Null; super::parse::MAX_ARGUMENTS];
-                let values = &mut values[..count as usize];
-                for (index, value) in values.iter_mut().enumerate() {
-                    *value = self.value(self.expr.arguments(first, count)[index])?;
-                }
-                self.call(function, values)
-            }
+            } => return self.function(id, function, first, count),
         };
         result.map_err(|fault| self.at(id, fault))
     }
 
+    /// Calls a function of any number of arguments; apart, for the sake of the stack.
+    #[inline(never)]
+    fn function(
+        &mut self,
+        id: Id,
+        function: Function,
+        first: u32,
+        count: u32,
+    ) -> Result<Value, EvalError> {
+        let mut values = [Value::Null; super::parse::MAX_ARGUMENTS];
+        let values = &mut values[..count as usize];
+        for (value, &argument) in values.iter_mut().zip(self.expr.arguments(first, count)) {
+            *value = self.value(argument)?;
+        }
+        self.call(function, values)
+            .map_err(|fault| self.at(id, fault))
+    }
+
+    #[cold]
     fn at(&self, id: Id, fault: Fault) -> EvalError {
         EvalError {
             fault,

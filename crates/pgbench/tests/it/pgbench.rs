@@ -26,6 +26,7 @@ pub(crate) struct Pgbench {
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
@@ -64,6 +65,7 @@ impl Pgbench {
         let output = command.args(arguments).arg("postgres").output().unwrap();
         Run {
             status: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
     }

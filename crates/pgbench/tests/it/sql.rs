@@ -2,7 +2,7 @@
 
 use crate::interpreter::{Client, SEED, program};
 use crate::pgbench::{Pgbench, Run};
-use tenbin_pgbench::{BUILTINS, Protocol};
+use tenbin_pgbench::{BUILTINS, Capture, CaptureKind, CommandKind, Protocol};
 
 /// Scripts whose commands have to be found; what they mean does not matter.
 const SCRIPTS: &[&str] = &[
@@ -108,4 +108,65 @@ fn builtins_are_those_of_pgbench() {
             assert_eq!(words(text), words(builtin.text), "{}", pgbench.version);
         }
     }
+}
+
+#[test]
+fn results_show_commands_as_pgbench_does() {
+    let script = format!(
+        "-- a comment\n  select 1,\n 2;\r\n\\SET x 1 + \\\n  2\r\n\\if :x\nselect '{}' as long_one, 3;\n\
+         \t\\elif 0 \nselect 4\n\\endif\n\\sleep 1 us\nselect 'x' as y \\gset p_\n/* c */ select ':p_y';",
+        "\u{e9}".repeat(80)
+    );
+    let program = program(&script, &[]).unwrap();
+    let commands = &program.scripts()[0].commands;
+    let lines: Vec<u32> = commands.iter().map(|command| command.line).collect();
+    assert_eq!(lines, [2, 4, 6, 7, 8, 9, 10, 11, 12, 13]);
+    for pgbench in &Pgbench::all() {
+        let run = pgbench.run(&[(&script, 1)], &["-r"]);
+        assert_eq!(run.status, Some(0), "{}", run.stderr);
+        let (_, shown) = run.stdout.split_once("statement latencies").unwrap();
+        let shown: Vec<&str> = shown
+            .lines()
+            .skip(1)
+            .filter(|line| line.starts_with("     "))
+            .collect();
+        assert_eq!(shown.len(), commands.len(), "{}", run.stdout);
+        for (command, shown) in commands.iter().zip(shown) {
+            let first = command.first_line.lines().next().unwrap();
+            // pgbench cuts in the middle of a character.
+            let shown = shown.trim_end_matches(['\u{fffd}', '\r']);
+            assert!(shown.ends_with(&format!(" {first}")), "{shown}: {first}");
+        }
+    }
+}
+
+#[test]
+fn captures_belong_to_the_command_before() {
+    let program = program(
+        "select 1 \\gset\nselect 2 \\; select 3 \\ASET p_\nselect 4;",
+        &[],
+    )
+    .unwrap();
+    let captures: Vec<Option<Capture>> = program.scripts()[0]
+        .commands
+        .iter()
+        .map(|command| match &command.kind {
+            CommandKind::Sql(sql) => sql.capture.clone(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let capture = |kind, prefix: &str| {
+        Some(Capture {
+            kind,
+            prefix: prefix.to_owned(),
+        })
+    };
+    assert_eq!(
+        captures,
+        [
+            capture(CaptureKind::Gset, ""),
+            capture(CaptureKind::Aset, "p_"),
+            None
+        ]
+    );
 }
