@@ -232,7 +232,11 @@ impl Auditor<'_> {
             (
                 "pacing.tpmc_per_warehouse",
                 "tpmC a warehouse (4.2.1)",
-                "9 to 12.86".to_owned(),
+                format!(
+                    "{} to {}",
+                    self.rules.tpmc_per_warehouse.start(),
+                    self.rules.tpmc_per_warehouse.end()
+                ),
             ),
         ];
         if let Some(why) = self.unpaced() {
@@ -249,7 +253,7 @@ impl Auditor<'_> {
             self.think_mean(),
             self.think_distribution(),
             (
-                verdict((9.0..=12.86).contains(&nopm_per_warehouse)),
+                verdict(self.rules.tpmc_per_warehouse.contains(&nopm_per_warehouse)),
                 format!("{nopm_per_warehouse:.2}"),
             ),
         ];

@@ -10,6 +10,8 @@ use super::tally::NUMBER_BINS;
 const Z: f64 = 3.29;
 /// One-sided 99.999 % of it, for goodness of fit.
 const Z_FIT: f64 = 4.265;
+/// Fewest expected in a bin for chi-squared to be near its distribution (Cochran 1954, Biometrics 10, page 417).
+const LEAST: f64 = 5.0;
 
 /// The Wilson score interval of a share at 99.9 % (Wilson 1927, JASA 22, page 209).
 pub(super) fn share_interval(hits: u64, of: u64) -> (f64, f64) {
@@ -32,25 +34,35 @@ pub(super) fn mean_margin(deviation: f64, count: u64) -> f64 {
     }
 }
 
-/// Whether counts come from these probabilities, by Pearson's chi-squared at 1 in 100,000;
-/// `None` where there are too few to say (fewer than 5 expected in a bin that is not empty by nature).
+/// Whether counts come from these probabilities, by Pearson's chi-squared at 1 in 100,000.
+/// Neighbouring bins are put together until at least [`LEAST`] are expected in each;
+/// `None` where fewer than two are left.
 pub(super) fn fits(counts: &[u64], probabilities: &[f64]) -> Option<bool> {
-    let total: u64 = counts.iter().sum();
-    let expected = |p: f64| p * total as f64;
-    if probabilities.iter().any(|&p| p > 0.0 && expected(p) < 5.0) {
-        return None;
-    }
-    let used = probabilities.iter().filter(|&&p| p > 0.0).count();
+    let total = counts.iter().sum::<u64>() as f64;
     let mut chi_squared = 0.0;
-    for (&count, &p) in counts.iter().zip(probabilities) {
-        if p > 0.0 {
-            chi_squared += (count as f64 - expected(p)).powi(2) / expected(p);
-        } else if count > 0 {
-            return Some(false);
+    let mut bins = 0_u32;
+    let (mut seen, mut expected) = (0.0, 0.0);
+    for (&count, &probability) in counts.iter().zip(probabilities) {
+        if probability <= 0.0 {
+            if count > 0 {
+                return Some(false);
+            }
+            continue;
+        }
+        seen += count as f64;
+        expected += probability * total;
+        if expected >= LEAST {
+            chi_squared += (seen - expected).powi(2) / expected;
+            bins += 1;
+            (seen, expected) = (0.0, 0.0);
         }
     }
+    if bins < 2 {
+        return None;
+    }
+    // What is left over at the end is too little for a bin of its own, and goes uncounted.
     // Wilson and Hilferty's approximation of the quantile (1931, PNAS 17, page 684).
-    let freedom = (used.max(2) - 1) as f64;
+    let freedom = f64::from(bins - 1);
     let spread = 2.0 / (9.0 * freedom);
     Some(chi_squared <= freedom * (1.0 - spread + Z_FIT * spread.sqrt()).powi(3))
 }

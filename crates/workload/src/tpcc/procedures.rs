@@ -325,7 +325,10 @@ pub(super) async fn delivery(session: &mut Session, delivery: &Delivery) -> Resu
             *slot = order;
         }
     }
-    Ok(Output::Delivery { carrier: delivery.carrier, orders })
+    Ok(Output::Delivery {
+        carrier: delivery.carrier,
+        orders,
+    })
 }
 
 /// Clause 2.8.

@@ -52,6 +52,8 @@ pub struct Rules {
 
     /// Terminals of a warehouse (clause 4.2.2).
     pub terminals_per_warehouse: u32,
+    /// tpmC of a warehouse (clause 4.2.1).
+    pub tpmc_per_warehouse: RangeInclusive<f64>,
     /// Cards of each kind in a deck (clause 5.2.4.2).
     pub deck: [u32; 5],
     /// Least share of each kind, 0 where there is no minimum (clause 5.2.3).
@@ -112,6 +114,7 @@ impl Default for Rules {
             c_delta: 65..=119,
             c_delta_excluded: [96, 112],
             terminals_per_warehouse: 10,
+            tpmc_per_warehouse: 9.0..=12.86,
             deck: [10, 10, 1, 1, 1],
             least_share: [0.0, 0.43, 0.04, 0.04, 0.04],
             keying_s: [18.0, 3.0, 2.0, 2.0, 2.0],

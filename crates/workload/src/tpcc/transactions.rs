@@ -264,7 +264,10 @@ pub(super) async fn delivery(session: &mut Session, delivery: &Delivery) -> Resu
     session.execute("dl_customers", &[w, districts, numbers]);
     session.execute("commit", &[]);
     session.sync().await?;
-    Ok(Output::Delivery { carrier: delivery.carrier, orders })
+    Ok(Output::Delivery {
+        carrier: delivery.carrier,
+        orders,
+    })
 }
 
 /// Clause 2.8.

@@ -1,0 +1,4 @@
+//! tenbin as a whole, on real servers.
+
+mod command;
+mod faults;
