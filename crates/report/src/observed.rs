@@ -1,5 +1,6 @@
 //! One pass over `samples.parquet`: what the machine and PostgreSQL did, in the charts' intervals.
 
+use crate::scale::whole;
 use std::collections::BTreeMap;
 use tenbin_record::SampleRow;
 
@@ -23,6 +24,9 @@ pub(crate) struct Observed {
     /// When the look being added and the one before it were.
     looks: (Option<f64>, Option<f64>),
 }
+
+/// Moments in seconds, and how much there was then, if that was seen.
+pub(crate) type Points = Vec<(f64, Option<f64>)>;
 
 /// What is drawn over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +62,7 @@ impl Observed {
         Self {
             from_s,
             step_s,
-            seconds: vec![0.0; (span / step_s).ceil() as usize],
+            seconds: vec![0.0; whole((span / step_s).ceil())],
             series: BTreeMap::new(),
             checkpoints_s: Vec::new(),
             looks: (None, None),
@@ -98,11 +102,11 @@ impl Observed {
     fn interval(&self) -> Option<usize> {
         let middle = self.looks.1? - self.length_s()? / 2.0;
         let index = ((middle - self.from_s) / self.step_s).floor();
-        (index >= 0.0 && (index as usize) < self.seconds.len()).then_some(index as usize)
+        (index >= 0.0 && whole(index) < self.seconds.len()).then(|| whole(index))
     }
 
     /// A series by label, as `(middle of the interval, amount a second)`; none where nothing was observed.
-    pub(crate) fn rates(&self, wanted: Series) -> Vec<(&str, Vec<(f64, Option<f64>)>)> {
+    pub(crate) fn rates(&self, wanted: Series) -> Vec<(&str, Points)> {
         let points = |amounts: &Vec<f64>| {
             let point = |(i, (amount, seconds)): (usize, (&f64, &f64))| {
                 let middle = self.from_s + (i as f64 + 0.5) * self.step_s;

@@ -31,7 +31,7 @@ fn page(run: &Run, observed: &Observed) -> Markup {
     let title = words::title(run);
     document(
         &title,
-        html! {
+        &html! {
             header {
                 h1 { (title) }
                 p.of { "Measured from " (run.run.started_at) " for " (duration(run.run.measured_s)) ", run " (run.run.id) }
@@ -45,7 +45,7 @@ fn page(run: &Run, observed: &Observed) -> Markup {
             (mishaps(run))
             (meanwhile(run, observed))
             (settings(run))
-            (section("Environment", html! { (parts::environment(run).html()) (filled(&parts::disks(run))) }))
+            (section("Environment", &html! { (parts::environment(run).html()) (filled(&parts::disks(run))) }))
             (again(run))
             footer { "Results of this load are not TPC results: they are unaudited. Made by tenbin " (run.tenbin.version) "." }
         },
@@ -71,7 +71,7 @@ fn verdict(run: &Run) -> Markup {
                 p { @if first.tone == Tone::Bad { strong { (first.text) } } @else { (first.text) } }
                 ul { @for sentence in rest {
                     @let (class, sign) = mark(sentence.tone);
-                    li { span class=(class) aria-hidden="true" { (sign) } " " (sentence.text) }
+                    li { span class=(class) aria-hidden="true" { (sign) } span { (sentence.text) } }
                 } }
             }
         }
@@ -79,7 +79,7 @@ fn verdict(run: &Run) -> Markup {
 }
 
 /// A whole page around its contents.
-pub(crate) fn document(title: &str, body: Markup) -> Markup {
+pub(crate) fn document(title: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -97,7 +97,7 @@ pub(crate) fn document(title: &str, body: Markup) -> Markup {
     }
 }
 
-fn section(title: &str, contents: Markup) -> Markup {
+fn section(title: &str, contents: &Markup) -> Markup {
     let id = title
         .to_lowercase()
         .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -165,7 +165,7 @@ fn over_time(run: &Run, observed: &Observed) -> Markup {
     ];
     section(
         "Over time",
-        html! {
+        &html! {
             @if figures.iter().all(Option::is_none) { p.soft { "The run ended before anything was answered." } }
             @for figure in figures.iter().flatten() { (wide(figure)) }
         },
@@ -178,7 +178,7 @@ fn response_times(run: &Run) -> Markup {
     let pauses = parts::pauses(run);
     section(
         "Response times",
-        html! {
+        &html! {
             p.soft { "From when a transaction was due to its last reply, of those without an error; waiting for the driver or for a connection is part of it. In milliseconds." }
             (filled(&parts::transactions(run, true)))
             @if !frequencies.is_empty() {
@@ -199,11 +199,11 @@ fn response_times(run: &Run) -> Markup {
 fn rules(run: &Run) -> Markup {
     let nothing = |what: &str| html! { p.soft { (what) } };
     html! {
-        (section("Audit", html! {
+        (section("Audit", &html! {
             @if run.result.audit.is_empty() { (nothing("This run was not held against the workload's rules.")) }
             (filled(&parts::audit(run)))
         }))
-        (section("Checks of the data", html! {
+        (section("Checks of the data", &html! {
             @if run.result.checks.is_empty() { (nothing("The data were not checked.")) }
             (filled(&parts::checks(run)))
         }))
@@ -214,11 +214,11 @@ fn mishaps(run: &Run) -> Markup {
     let errors = parts::errors(run);
     let deferred = parts::deferred(run);
     html! {
-        (section("Errors and retries", html! {
+        (section("Errors and retries", &html! {
             (filled(&parts::outcomes(run)))
             @if errors.rows.is_empty() { p.soft { "Nothing failed and nothing was repeated." } } @else { (errors.html()) }
         }))
-        @if !deferred.rows.is_empty() { (section("Executed later", html! {
+        @if !deferred.rows.is_empty() { (section("Executed later", &html! {
             p.soft { "Accepted at once, executed from a queue; times run from acceptance to the last reply." }
             (deferred.html())
         })) }
@@ -232,7 +232,7 @@ fn meanwhile(run: &Run, observed: &Observed) -> Markup {
     let gaps = run.observation.as_ref().map_or(&[][..], |seen| &seen.gaps);
     section(
         "What PostgreSQL and the machine did",
-        html! {
+        &html! {
             @if let Some(cpu) = &cpu { (wide(cpu)) }
             @if !server.is_empty() { (side_by_side(&server)) }
             @for gap in gaps { p.warning {
@@ -250,7 +250,7 @@ fn settings(run: &Run) -> Markup {
     let (chosen, all) = (parts::settings(run, false), parts::settings(run, true));
     section(
         "Settings",
-        html! {
+        &html! {
             @if chosen.rows.is_empty() { p.soft { "Every setting has its default." } } @else {
                 p.soft { "Those that are not the server's defaults." }
                 (chosen.html())
@@ -265,7 +265,7 @@ fn settings(run: &Run) -> Markup {
 fn again(run: &Run) -> Markup {
     section(
         "Run it again",
-        html! {
+        &html! {
             pre { code { (words::command(run)) } }
             p { "Beside this page lie " code { "run.json" } " (everything above), " code { "transactions.parquet" }
                 " (every transaction), " code { "samples.parquet" } " (what was observed over time) and, where transactions were executed later, "

@@ -138,9 +138,9 @@ impl Axis {
         let step = round_step((high - low) / shown.size / f64::from(wanted), shown.steps);
         let decimals = decimals_of(step);
         let first = (low / shown.size / step - 1e-9).ceil();
-        let count = ((high / shown.size / step + 1e-9).floor() - first).max(0.0) as u32;
+        let count = whole((high / shown.size / step + 1e-9).floor() - first);
         let ticks = (0..=count).map(|i| {
-            let value = (first + f64::from(i)) * step;
+            let value = (first + i as f64) * step;
             Tick {
                 value: value * shown.size,
                 label: decimal(value, decimals),
@@ -180,9 +180,9 @@ impl Axis {
         } else {
             &[1.0]
         };
-        let decades = (last - first) as i32;
+        let decades = whole(last - first);
         let ticks = (0..=decades).flat_map(|decade| {
-            let power = 10_f64.powi(first as i32 + decade);
+            let power = 10_f64.powf(first + decade as f64);
             let fine = if decade == decades { &fine[..1] } else { fine };
             fine.iter().map(move |step| Tick {
                 value: step * power,
@@ -225,12 +225,21 @@ impl Axis {
 
 /// Decimals that tell multiples of a round step apart.
 fn decimals_of(step: f64) -> usize {
-    (0..15)
-        .find(|decimals| {
-            let scaled = step * 10_f64.powi(*decimals);
-            (scaled - scaled.round()).abs() < 1e-6 && scaled.round() > 0.0
-        })
-        .map_or(0, |decimals| decimals as usize)
+    let tells = |decimals: &usize| {
+        let scaled = step * 10_f64.powf(*decimals as f64);
+        (scaled - scaled.round()).abs() < 1e-6 && scaled.round() > 0.0
+    };
+    (0..15).find(tells).unwrap_or(0)
+}
+
+/// The whole part of a number; 0 for what is below or none.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, which is what is wanted"
+)]
+pub(crate) fn whole(value: f64) -> usize {
+    value as usize
 }
 
 #[cfg(test)]

@@ -125,10 +125,9 @@ impl Table {
         for row in &self.rows {
             out.push_str("\n|");
             for (cell, column) in row.iter().zip(&self.columns) {
-                let text = match column.verbatim && !cell.text.is_empty() {
-                    true => code_span(&cell.text),
-                    false => escape_markdown(&cell.text),
-                };
+                let verbatim = column.verbatim && !cell.text.is_empty();
+                let write = if verbatim { code_span } else { escape_markdown };
+                let text = write(&cell.text);
                 let strong = if cell.tone == Tone::Bad { "**" } else { "" };
                 let _ = write!(out, " {strong}{text}{strong} |");
             }

@@ -4,6 +4,7 @@ use crate::format::{bytes, response, significant};
 use crate::parts;
 use crate::table::{Tone, plain, toned, wrap};
 use crate::words;
+use std::fmt::Write as _;
 use std::path::Path;
 use tenbin_record::{Run, Verdict};
 
@@ -102,11 +103,12 @@ fn audit(run: &Run, width: usize, color: bool, out: &mut String) {
 
 fn checks(run: &Run, width: usize, color: bool, out: &mut String) {
     let tallied = words::checks(run);
-    out.push_str(&match (tallied.pass, tallied.fail) {
-        (0, 0) => "Checks: the data were not checked\n".to_owned(),
-        (pass, 0) => format!("Checks: {}\n", words::held(pass)),
-        (pass, fail) => format!("Checks: {fail} of {} conditions do not hold\n", pass + fail),
-    });
+    let found = match (tallied.pass, tallied.fail) {
+        (0, 0) => "the data were not checked".to_owned(),
+        (pass, 0) => words::held(pass),
+        (pass, fail) => format!("{fail} of {} conditions do not hold", pass + fail),
+    };
+    let _ = writeln!(out, "Checks: {found}");
     for check in run
         .result
         .checks

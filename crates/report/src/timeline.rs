@@ -86,9 +86,8 @@ pub(crate) fn intervals(run: &Run) -> Vec<Interval> {
     let points = points(run, from_s, to_s);
     let completed: u64 = points.iter().map(|point| point.completed).sum();
     let step_s = step(to_s - from_s, completed as f64 / (to_s - from_s));
-    let of_one = |a: &Point, b: &Point| {
-        (a.from_s / step_s + 1e-9).floor() == (b.from_s / step_s + 1e-9).floor()
-    };
+    let number = |point: &Point| (point.from_s / step_s + 1e-9).floor();
+    let of_one = |a: &Point, b: &Point| number(b) - number(a) < 0.5;
     let long_enough = |interval: &Interval| interval.to_s - interval.from_s >= step_s / 2.0;
     points
         .chunk_by(of_one)

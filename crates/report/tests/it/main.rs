@@ -1,6 +1,11 @@
 //! What people read of a run, from runs with known figures.
 
-#![allow(missing_docs, reason = "tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "tests"
+)]
 
 mod fixture;
 mod page;

@@ -1,0 +1,353 @@
+//! The tables about what a run ran on.
+
+use crate::format::{bytes, count, counted, duration, response, significant};
+use crate::table::{Table, numbers, verbatim, words};
+use crate::words::scale;
+use tenbin_record::Run;
+
+/// A table of names and what they are.
+fn facts() -> Table {
+    Table::new([words("What"), words("value")])
+}
+
+/// What the driver used and how late it was.
+pub(crate) fn driver(run: &Run) -> Table {
+    let driver = &run.driver;
+    let mut table = facts();
+    let mut add = |name: &str, value: String| table.row([name.into(), value.into()]);
+    add(
+        "terminals, connections, threads",
+        format!(
+            "{}, {}, {}",
+            count(driver.terminals.into()),
+            count(driver.connections.into()),
+            driver.threads
+        ),
+    );
+    if let Some(cpu_us) = driver.cpu_per_transaction_us {
+        add(
+            "CPU of the driving threads for a transaction",
+            format!("{} µs", significant(cpu_us)),
+        );
+    }
+    add(
+        "CPU of the driving threads: user, kernel",
+        format!(
+            "{} s, {} s",
+            significant(driver.cpu_user_s),
+            significant(driver.cpu_system_s)
+        ),
+    );
+    add(
+        "CPU of recording, from beginning to end",
+        format!("{} s", significant(driver.cpu_recording_s)),
+    );
+    let late = driver.lateness_ms;
+    add(
+        "lateness: p50, p99, p99.9, max",
+        [late.p50, late.p99, late.p999, late.max]
+            .map(response)
+            .join(", "),
+    );
+    add(
+        "stood still for recording",
+        format!("{} s", significant(driver.recording_stall_s)),
+    );
+    add(
+        "largest resident memory",
+        bytes(driver.rss_max_bytes as f64),
+    );
+    add(
+        "connections opened, lost",
+        format!(
+            "{}, {}",
+            count(driver.connections_opened),
+            count(driver.connections_lost)
+        ),
+    );
+    table
+}
+
+/// A name and what it is; left out when that is empty.
+type Fact = (String, String);
+
+fn fact(name: &str, value: impl Into<String>) -> Fact {
+    (name.to_owned(), value.into())
+}
+
+/// The run, its workload, its server and its machine.
+pub(crate) fn environment(run: &Run) -> Table {
+    let mut table = facts();
+    let all = [
+        run_facts(run),
+        server_facts(run),
+        placement(run),
+        host_facts(run),
+    ];
+    for (name, value) in all
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_empty())
+    {
+        table.row([name.into(), value.into()]);
+    }
+    table
+}
+
+fn run_facts(run: &Run) -> Vec<Fact> {
+    let (info, workload) = (&run.run, &run.workload);
+    let phases = [
+        (info.ramp_up_s, "ramp-up"),
+        (info.warmup_s, "warm-up"),
+        (info.measured_s, "measured"),
+    ];
+    let phases = phases.iter().filter(|(seconds, _)| *seconds > 0.0);
+    let phases: Vec<String> = phases
+        .map(|(seconds, name)| format!("{} {name}", duration(*seconds)))
+        .collect();
+    let body = if workload.procedures {
+        "server functions"
+    } else {
+        "client SQL"
+    };
+    let mut facts = vec![
+        fact(
+            "run",
+            format!(
+                "{}, measured from {}, seed {}, tenbin {}",
+                info.id, info.started_at, info.seed, run.tenbin.version
+            ),
+        ),
+        fact("phases", phases.join(", ")),
+        fact(
+            "workload",
+            format!(
+                "{}, {}, mix by {}, pacing {}, {body}, {}",
+                workload.name,
+                scale(run),
+                workload.mix,
+                workload.pacing,
+                workload.isolation
+            ),
+        ),
+    ];
+    facts.extend(
+        workload
+            .parameters
+            .iter()
+            .map(|(name, value)| fact(name, value.as_str())),
+    );
+    facts
+}
+
+fn server_facts(run: &Run) -> Vec<Fact> {
+    let (server, build) = (&run.server, &run.server.build);
+    let place = if server.local {
+        "on the driver's machine"
+    } else {
+        "on another machine"
+    };
+    let known = |value: Option<bool>| value.map_or("not known", |on| if on { "on" } else { "off" });
+    let size = |size: Option<u64>| size.map_or_else(String::new, |size| bytes(size as f64));
+    vec![
+        fact(
+            "PostgreSQL",
+            format!("{}, {}, {place}", server.version, server.source),
+        ),
+        fact("version()", build.text.as_str()),
+        fact(
+            "compiler flags",
+            build.cflags.as_deref().unwrap_or_default(),
+        ),
+        fact(
+            "configured with",
+            build.configure.as_deref().unwrap_or_default(),
+        ),
+        fact("assertions", known(build.assertions)),
+        fact("data checksums", known(build.data_checksums)),
+        fact("page", size(build.block_size_bytes)),
+        fact("WAL segment", size(build.wal_segment_size_bytes)),
+        fact("database before the run", size(server.database_size_bytes)),
+    ]
+}
+
+fn placement(run: &Run) -> Vec<Fact> {
+    let placement = &run.server.placement;
+    let mut facts = vec![
+        fact(
+            "data directory",
+            placement.data.as_deref().unwrap_or_default(),
+        ),
+        fact(
+            "WAL directory",
+            placement.wal.as_deref().unwrap_or_default(),
+        ),
+    ];
+    let tablespaces = placement.tablespaces.iter();
+    facts.extend(
+        tablespaces.map(|(name, place)| fact(&format!("tablespace {name}"), place.as_str())),
+    );
+    let relations = placement.relations.iter();
+    facts.extend(
+        relations.map(|(name, tablespace)| fact(&format!("{name} lies in"), tablespace.as_str())),
+    );
+    facts
+}
+
+fn host_facts(run: &Run) -> Vec<Fact> {
+    let host = &run.host;
+    let system = [host.os.as_deref().unwrap_or_default(), &host.kernel];
+    let system: Vec<&str> = system.into_iter().filter(|part| !part.is_empty()).collect();
+    vec![
+        fact(
+            "processor",
+            format!(
+                "{}, {} usable",
+                host.cpu,
+                counted(host.cores.into(), "core", "cores")
+            ),
+        ),
+        fact(
+            "memory, swap",
+            format!(
+                "{}, {}",
+                bytes(host.memory_bytes as f64),
+                bytes(host.swap_bytes as f64)
+            ),
+        ),
+        fact("system", system.join(", ")),
+        fact(
+            "virtualized",
+            host.virtualized
+                .as_deref()
+                .unwrap_or("no, as far as can be told"),
+        ),
+    ]
+}
+
+/// File systems and the disks below them.
+pub(crate) fn disks(run: &Run) -> Table {
+    let mut table = Table::new([
+        words("Used for"),
+        verbatim("mounted at"),
+        words("file system"),
+        words("device"),
+        numbers("size"),
+        numbers("free"),
+        words("kind"),
+    ]);
+    for disk in &run.host.disks {
+        let turning = match disk.rotational {
+            Some(true) => "says it rotates",
+            Some(false) => "solid state",
+            None => "",
+        };
+        let scheduler = disk
+            .scheduler
+            .as_deref()
+            .map(|name| format!("scheduler {name}"));
+        let read_ahead = disk
+            .read_ahead_kb
+            .map(|kib| format!("read-ahead {kib} KiB"));
+        let parts = [
+            disk.model.clone(),
+            Some(turning.to_owned()),
+            scheduler,
+            read_ahead,
+        ];
+        let parts: Vec<String> = parts
+            .into_iter()
+            .flatten()
+            .filter(|part| !part.is_empty())
+            .collect();
+        table.row([
+            disk.used_for.as_str().into(),
+            disk.mount.as_str().into(),
+            format!("{} ({})", disk.filesystem, disk.options).into(),
+            disk.device.as_str().into(),
+            bytes(disk.size_bytes as f64).into(),
+            bytes(disk.free_bytes as f64).into(),
+            parts.join(", ").into(),
+        ]);
+    }
+    table
+}
+
+/// The settings that are not the server's defaults, or with `all` every one.
+pub(crate) fn settings(run: &Run, all: bool) -> Table {
+    let mut table = Table::new([
+        verbatim("Setting"),
+        verbatim("value"),
+        words("from"),
+        words("why"),
+    ]);
+    let chosen = |source: &str| !matches!(source, "default" | "override" | "client");
+    for (name, setting) in &run.server.settings {
+        if all || chosen(&setting.source) || setting.reason.is_some() {
+            table.row([
+                name.as_str().into(),
+                setting.value.as_str().into(),
+                setting.source.as_str().into(),
+                setting.reason.as_deref().unwrap_or_default().into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// CPU, log and counters of the server in the measurement interval; empty when nobody watched.
+pub(crate) fn observation(run: &Run) -> Table {
+    let mut table = Table::new([
+        words("What"),
+        numbers("in all"),
+        numbers("a second"),
+        numbers("a transaction"),
+    ]);
+    let Some(seen) = &run.observation else {
+        return table;
+    };
+    let completed: u64 = run
+        .result
+        .transactions
+        .values()
+        .map(|kind| kind.completed)
+        .sum();
+    let mut add = |name: String, value: f64, shown: fn(f64) -> String| {
+        let part = |of: f64| {
+            if of > 0.0 {
+                shown(value / of)
+            } else {
+                "–".into()
+            }
+        };
+        table.row([
+            name.into(),
+            shown(value).into(),
+            part(seen.interval_s).into(),
+            part(completed as f64).into(),
+        ]);
+    };
+    let seconds: fn(f64) -> String = |s| response(s * 1e3);
+    if let Some(cpu) = seen.driver_cpu {
+        add("CPU of tenbin".into(), cpu.total_s(), seconds);
+    }
+    for (kind, cpu) in &seen.server_cpu {
+        add(
+            format!("CPU of {}", kind.replace('_', " ")),
+            cpu.total_s(),
+            seconds,
+        );
+    }
+    if let Some(size) = seen.wal_bytes {
+        add("write-ahead log".into(), size, bytes);
+    }
+    for (name, value) in &seen.counters {
+        let shown = if name.ends_with("bytes") {
+            bytes
+        } else {
+            significant
+        };
+        add(name.clone(), *value, shown);
+    }
+    table
+}
