@@ -1,1 +1,3 @@
-//! tenbin-study
+//! Comparisons of runs: what may be said of a difference, and how surely.
+
+mod stats;
