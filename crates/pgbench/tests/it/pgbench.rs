@@ -7,6 +7,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -81,7 +82,10 @@ fn find() -> Vec<(String, PathBuf)> {
         });
         match version {
             Ok(version) => found.push(version),
-            Err(why) => eprintln!("skipped: comparison with {name}: {why}"),
+            // Straight to the stream: what passes through `eprintln` is shown of failed tests only.
+            Err(why) => {
+                writeln!(std::io::stderr(), "skipped: comparison with {name}: {why}").unwrap();
+            }
         }
     }
     found
