@@ -84,7 +84,8 @@ fn find() -> Vec<(String, PathBuf)> {
             Ok(version) => found.push(version),
             // Straight to the stream: what passes through `eprintln` is shown of failed tests only.
             Err(why) => {
-                writeln!(std::io::stderr(), "skipped: comparison with {name}: {why}").unwrap();
+                let message = format!("skipped: comparison with {name}: {why}\n");
+                std::io::stderr().write_all(message.as_bytes()).unwrap();
             }
         }
     }
