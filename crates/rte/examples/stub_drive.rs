@@ -1,12 +1,12 @@
-//! Drives a server with a load of TPC-C's shape (kinds, mix, pauses, round trips; no tables) and prints what
-//! that cost the driver. Meant for a stub server that answers at once, as a process of its own:
+//! Drives a load of TPC-C's shape (kinds, mix, pauses, round trips; no tables) and prints what that
+//! cost the driver: against a stub server in a process of its own, or any server.
 //!
 //! ```text
-//! stub_drive DSN [terminals=N] [connections=N] [threads=N] [pacing=spec|none|FACTOR]
+//! stub_drive stub|DSN [terminals=N] [connections=N] [threads=N] [pacing=spec|none|FACTOR]
 //!            [ramp_s=N] [warmup_s=N] [duration_s=N] [record=PATH]
 //! ```
 //!
-//! One line of `name value` pairs a figure, so that other programs can read it.
+//! Every figure is a `name value` pair, so that other programs can read it.
 
 use std::error::Error as StdError;
 use std::path::Path;
@@ -17,6 +17,7 @@ use tenbin_record::transactions::TransactionWriter;
 use tenbin_rte::{
     DeferredRow, Driven, Options, Pacing, Phase, Progress, RowSink, SinkError, drive,
 };
+use tenbin_stub::{Answer, StubProcess, Table};
 use tenbin_wire::{Error, Param, Session, Target};
 use tenbin_workload::{Cycle, Executed, Kind, Tally, Workload};
 
@@ -202,14 +203,14 @@ impl RowSink<u8> for Recorded {
 }
 
 struct Arguments {
-    target: Target,
+    dsn: String,
     options: Options,
     record: Option<String>,
 }
 
 fn arguments() -> Result<Arguments, Box<dyn StdError>> {
     let mut arguments = std::env::args().skip(1);
-    let dsn = arguments.next().ok_or("stub_drive DSN [name=value …]")?;
+    let dsn = arguments.next().unwrap_or_default();
     let mut options = Options::new(10_000, 100, Duration::from_mins(1));
     options.pacing = Pacing::Spec;
     let mut record = None;
@@ -237,10 +238,21 @@ fn arguments() -> Result<Arguments, Box<dyn StdError>> {
         }
     }
     Ok(Arguments {
-        target: Target::parse(&dsn)?,
+        dsn,
         options,
         record,
     })
+}
+
+/// This program without arguments, as a server that answers at once.
+fn stub() -> std::io::Result<StubProcess> {
+    let row = [Some(&[0; 8][..]), Some(&[0; 4][..])];
+    let table = Table::new().with("s", Answer::rows(&row, 1, "SELECT 1"));
+    let options = tenbin_stub::Options {
+        table,
+        ..tenbin_stub::Options::default()
+    };
+    StubProcess::start(&std::env::current_exe()?, &options)
 }
 
 /// Resident memory of this process now.
@@ -254,6 +266,15 @@ fn rss_kib() -> Option<u64> {
 
 fn main() -> Result<(), Box<dyn StdError>> {
     let arguments = arguments()?;
+    if arguments.dsn.is_empty() {
+        return Ok(tenbin_stub::serve()?);
+    }
+    let stub = match arguments.dsn.as_str() {
+        "stub" => Some(stub()?),
+        _ => None,
+    };
+    let dsn = stub.as_ref().map_or(arguments.dsn, StubProcess::dsn);
+    let target = Target::parse(&dsn)?;
     let mut sink = match &arguments.record {
         Some(path) => Some(Recorded(writer(path)?)),
         None => None,
@@ -273,7 +294,7 @@ fn main() -> Result<(), Box<dyn StdError>> {
     let stop = AtomicBool::new(false);
     let driven = drive(
         &Shaped,
-        &arguments.target,
+        &target,
         &arguments.options,
         sink.as_mut().map(|sink| sink as &mut dyn RowSink<u8>),
         &mut progress,
@@ -282,6 +303,11 @@ fn main() -> Result<(), Box<dyn StdError>> {
     if let Some(Recorded(writer)) = sink {
         writer.finish()?;
     }
+    let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    println!(
+        "cpu_process_s {:.3}",
+        cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9
+    );
     println!(
         "rss_before_kib {before_kib} rss_after_kib {}",
         rss_kib().unwrap_or(0)

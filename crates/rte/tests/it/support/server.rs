@@ -1,18 +1,14 @@
 //! A `PostgreSQL` of the tests' own.
 
-use postgres::{Client, Config, NoTls};
+use postgres::Client;
+use rustix::process::{Pid, Signal, kill_process};
 use std::io;
-use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tenbin_wire::{Address, Target};
+use tenbin_server::{Embedded, Options};
+use tenbin_wire::Target;
 
 /// A running server, stopped and removed when dropped.
-pub(crate) struct Server {
-    child: Child,
-    root: tempfile::TempDir,
-}
+pub(crate) struct Server(Embedded);
 
 static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
 
@@ -28,92 +24,30 @@ impl Server {
     }
 
     pub(crate) fn start() -> Self {
-        let root = tempfile::tempdir().expect("a directory");
-        std::os::unix::fs::chown(root.path(), Some(65534), Some(65534)).expect("chown");
-        let program = |name: &str| {
-            let mut command = Command::new(format!("/usr/lib/postgresql/15/bin/{name}"));
-            command
-                .uid(65534)
-                .gid(65534)
-                .current_dir("/")
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            command
+        let options = Options {
+            connections: 300,
+            ..Options::default()
         };
-        let data = root.path().join("data");
-        let made = program("initdb")
-            .args(["-A", "trust", "-U", "postgres", "--no-sync", "-D"])
-            .arg(&data)
-            .status();
-        assert!(made.expect("initdb runs").success());
-        let mut server = Self {
-            child: Self::postgres(program("postgres"), &data, root.path()),
-            root,
-        };
-        server.wait();
-        server
-    }
-
-    fn postgres(mut command: Command, data: &std::path::Path, socket: &std::path::Path) -> Child {
-        command.arg("-D").arg(data).arg("-k").arg(socket);
-        command.args([
-            "-c",
-            "listen_addresses=",
-            "-c",
-            "fsync=off",
-            "-c",
-            "max_connections=200",
-        ]);
-        command.spawn().expect("postgres runs")
-    }
-
-    fn wait(&mut self) {
-        while self.try_connect().is_err() {
-            assert!(matches!(self.child.try_wait(), Ok(None)), "postgres ended");
-            std::thread::yield_now();
-        }
+        Self(Embedded::start(options).expect("a server"))
     }
 
     pub(crate) fn target(&self) -> Target {
-        Target {
-            addresses: vec![Address::Unix(self.socket())],
-            user: "postgres".to_owned(),
-            password: None,
-            database: "postgres".to_owned(),
-            parameters: vec![("application_name".to_owned(), "rte".to_owned())],
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.root.path().join(".s.PGSQL.5432")
-    }
-
-    fn try_connect(&self) -> Result<Client, postgres::Error> {
-        let mut config = Config::new();
-        config
-            .host_path(self.root.path())
-            .user("postgres")
-            .dbname("postgres");
-        config.connect(NoTls)
+        let mut target = self.0.target();
+        let name = ("application_name".to_owned(), "rte".to_owned());
+        target.parameters.push(name);
+        target
     }
 
     pub(crate) fn connect(&self) -> Client {
-        self.try_connect().expect("a connection")
+        self.0.connect().expect("a connection")
     }
 
     pub(crate) fn postmaster_pid(&self) -> u32 {
-        self.child.id()
+        self.0.postmaster_pid()
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        signal(self.child.id(), rustix::process::Signal::QUIT).expect("postgres is stopped");
-        self.child.wait().expect("postgres ends");
-    }
-}
-
-pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) -> io::Result<()> {
-    let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a process");
-    Ok(rustix::process::kill_process(pid, signal)?)
+pub(crate) fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
+    Ok(kill_process(pid, signal)?)
 }
