@@ -6,12 +6,13 @@
 use postgres::Client;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use tenbin_record::samples;
 
 /// `(view, label, column)` → value since the last reset.
 pub(crate) type Counters = BTreeMap<(&'static str, String, String), f64>;
 
 /// View and column under which the position of the log stands.
-pub(crate) const WAL_POSITION: (&str, &str) = ("pg_wal", "lsn_bytes");
+pub(crate) const WAL_POSITION: (&str, &str) = (samples::WAL, samples::LSN_BYTES);
 
 /// A view, and how its rows are told apart.
 struct View {

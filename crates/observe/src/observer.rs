@@ -9,6 +9,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tenbin_record::observation::{Cpu, Gap};
+use tenbin_record::samples::{CPU, SYSTEM_S, USER_S};
 use tenbin_record::{Observation, SampleRow};
 use tenbin_wire::Target;
 
@@ -222,10 +223,10 @@ impl Eye {
         };
         self.samples.clear();
         for (kind, cpu) in used {
-            for (name, value) in [("cpu_user_s", cpu.user_s), ("cpu_system_s", cpu.system_s)] {
+            for (name, value) in [(USER_S, cpu.user_s), (SYSTEM_S, cpu.system_s)] {
                 let label = Some(Cow::Borrowed(kind.name()));
                 self.samples
-                    .push(row("process", Cow::Borrowed(name), label, value));
+                    .push(row(CPU, Cow::Borrowed(name), label, value));
             }
         }
         if let Some(counters) = counters {

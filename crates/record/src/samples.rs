@@ -7,6 +7,19 @@ use parquet::errors::Result as ParquetResult;
 use std::borrow::Cow;
 use std::path::Path;
 
+/// [`SampleRow::source`] of CPU time: [`USER_S`] and [`SYSTEM_S`] by kind of process.
+pub const CPU: &str = "cpu";
+/// [`SampleRow::name`] of CPU time in user mode.
+pub const USER_S: &str = "user_s";
+/// [`SampleRow::name`] of CPU time in kernel mode.
+pub const SYSTEM_S: &str = "system_s";
+/// [`SampleRow::label`] of the driver's own CPU time; every other label is a kind of server process.
+pub const DRIVER: &str = "driver";
+/// [`SampleRow::source`] of the position of the write-ahead log: [`LSN_BYTES`].
+pub const WAL: &str = "pg_wal";
+/// [`SampleRow::name`] of the growth of the write-ahead log.
+pub const LSN_BYTES: &str = "lsn_bytes";
+
 /// One value at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleRow {
