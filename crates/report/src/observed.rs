@@ -12,20 +12,7 @@ const LENGTHS_S: &[f64] = &[
 /// Most checkpoints marked in a chart.
 const CHECKPOINTS_KEPT: usize = 500;
 
-/// Amounts by interval.
-#[derive(Debug, Clone)]
-pub(crate) struct Observed {
-    from_s: f64,
-    step_s: f64,
-    /// Time observed in each interval, seconds.
-    seconds: Vec<f64>,
-    series: BTreeMap<(Series, String), Vec<f64>>,
-    checkpoints_s: Vec<f64>,
-    /// When the look being added and the one before it were.
-    looks: (Option<f64>, Option<f64>),
-}
-
-/// Moments in seconds, and how much there was then, if that was seen.
+/// Moments in seconds, and how much there was a second then, if that was seen.
 pub(crate) type Points = Vec<(f64, Option<f64>)>;
 
 /// What is drawn over time.
@@ -37,88 +24,135 @@ pub(crate) enum Series {
     Wal,
     /// Blocks that were not in shared buffers.
     BlocksRead,
-    /// Blocks found in shared buffers.
-    BlocksHit,
 }
 
 impl Series {
     fn of(sample: &SampleRow) -> Option<Self> {
         match (sample.source.as_ref(), sample.name.as_ref()) {
-            ("cpu", "user_s" | "system_s") => Some(Self::Cpu),
+            ("process", "cpu_user_s" | "cpu_system_s") => Some(Self::Cpu),
             ("pg_wal", "lsn_bytes") => Some(Self::Wal),
             ("pg_stat_database", "blks_read") => Some(Self::BlocksRead),
-            ("pg_stat_database", "blks_hit") => Some(Self::BlocksHit),
             _ => None,
         }
     }
 }
 
+/// The charts' intervals.
+#[derive(Debug, Clone, Copy)]
+struct Grid {
+    from_s: f64,
+    step_s: f64,
+    steps: usize,
+}
+
+impl Grid {
+    /// The intervals that a stretch of time touches, and how long it is in each, seconds.
+    fn parts(self, from_s: f64, to_s: f64) -> impl Iterator<Item = (usize, f64)> {
+        let first = whole((from_s - self.from_s) / self.step_s);
+        let begins = move |i: usize| self.from_s + i as f64 * self.step_s;
+        (first..self.steps)
+            .take_while(move |i| begins(*i) < to_s)
+            .map(move |i| (i, to_s.min(begins(i + 1)) - from_s.max(begins(i))))
+            .filter(|(_, seconds)| *seconds > 0.0)
+    }
+}
+
+/// Who looked, when last and when before, and for how long in each interval.
+#[derive(Debug, Clone)]
+struct Looks {
+    before_s: Option<f64>,
+    now_s: Option<f64>,
+    seconds: Vec<f64>,
+}
+
+/// Amounts by interval. What a look brought is spread evenly over the time since the look before it,
+/// that of the processes and that of the server each for itself: one of them can be out of sight.
+#[derive(Debug, Clone)]
+pub(crate) struct Observed {
+    grid: Grid,
+    processes: Looks,
+    server: Looks,
+    series: BTreeMap<(Series, String), Vec<f64>>,
+    checkpoints_s: Vec<f64>,
+}
+
 impl Observed {
-    /// For a run from `from_s` (negative: its warm-up) with a measurement interval of `duration_s`.
-    pub(crate) fn new(from_s: f64, duration_s: f64) -> Self {
-        let span = (duration_s - from_s).clamp(1.0, 1e7);
+    /// For a run from `from_s` (negative: its warm-up) to `to_s`.
+    pub(crate) fn new(from_s: f64, to_s: f64) -> Self {
+        let span = (to_s - from_s).clamp(1.0, 1e7);
         let step_s = LENGTHS_S.iter().find(|step| span / **step <= MANY);
         let step_s = step_s.copied().unwrap_or(span / MANY);
+        let steps = whole((span / step_s).ceil());
+        let looks = Looks {
+            before_s: None,
+            now_s: None,
+            seconds: vec![0.0; steps],
+        };
         Self {
-            from_s,
-            step_s,
-            seconds: vec![0.0; whole((span / step_s).ceil())],
+            grid: Grid {
+                from_s,
+                step_s,
+                steps,
+            },
+            processes: looks.clone(),
+            server: looks,
             series: BTreeMap::new(),
             checkpoints_s: Vec::new(),
-            looks: (None, None),
         }
     }
 
     /// Adds a sample; samples come in order of time, those of one look with the same time.
     pub(crate) fn add(&mut self, sample: &SampleRow) {
-        if self.looks.1.is_none_or(|look| sample.offset_s > look) {
-            self.looks = (self.looks.1, Some(sample.offset_s));
-            if let (Some(interval), Some(length_s)) = (self.interval(), self.length_s()) {
-                self.seconds[interval] += length_s;
-            }
-        }
         let Some(value) = sample.value else { return };
         let happened = value > 0.0 && self.checkpoints_s.last() != Some(&sample.offset_s);
         if is_checkpoint(sample) && happened && self.checkpoints_s.len() < CHECKPOINTS_KEPT {
             self.checkpoints_s.push(sample.offset_s);
         }
-        if let (Some(series), Some(interval)) = (Series::of(sample), self.interval()) {
-            let intervals = self.seconds.len();
-            let amounts = self.series.entry((
-                series,
-                sample.label.as_deref().unwrap_or_default().to_owned(),
-            ));
-            amounts.or_insert_with(|| vec![0.0; intervals])[interval] += value;
+        let grid = self.grid;
+        let looks = match sample.source.as_ref() {
+            "process" => &mut self.processes,
+            _ => &mut self.server,
+        };
+        if looks.now_s.is_none_or(|now_s| sample.offset_s > now_s) {
+            (looks.before_s, looks.now_s) = (looks.now_s, Some(sample.offset_s));
+            for (i, seconds) in looks
+                .before_s
+                .into_iter()
+                .flat_map(|from_s| grid.parts(from_s, sample.offset_s))
+            {
+                looks.seconds[i] += seconds;
+            }
+        }
+        // The first look does not say how long it is about.
+        let (Some(series), Some(from_s)) = (Series::of(sample), looks.before_s) else {
+            return;
+        };
+        let label = sample.label.as_deref().unwrap_or_default().to_owned();
+        let amounts = self
+            .series
+            .entry((series, label))
+            .or_insert_with(|| vec![0.0; grid.steps]);
+        for (i, seconds) in grid.parts(from_s, sample.offset_s) {
+            amounts[i] += value * seconds / (sample.offset_s - from_s);
         }
     }
 
-    /// From the look before to this one, seconds; none for the first.
-    fn length_s(&self) -> Option<f64> {
-        let (before, now) = self.looks;
-        Some(now? - before?)
-    }
-
-    /// The interval with the middle of the stretch that this look is about.
-    fn interval(&self) -> Option<usize> {
-        let middle = self.looks.1? - self.length_s()? / 2.0;
-        let index = ((middle - self.from_s) / self.step_s).floor();
-        (index >= 0.0 && whole(index) < self.seconds.len()).then(|| whole(index))
-    }
-
-    /// A series by label, as `(middle of the interval, amount a second)`; none where nothing was observed.
+    /// A series by label, none where nothing was observed.
     pub(crate) fn rates(&self, wanted: Series) -> Vec<(&str, Points)> {
-        let points = |amounts: &Vec<f64>| {
-            let point = |(i, (amount, seconds)): (usize, (&f64, &f64))| {
-                let middle = self.from_s + (i as f64 + 0.5) * self.step_s;
-                (middle, (*seconds > 0.0).then(|| amount / seconds))
-            };
-            amounts
-                .iter()
-                .zip(&self.seconds)
-                .enumerate()
-                .map(point)
-                .collect()
+        let seconds = match wanted {
+            Series::Cpu => &self.processes.seconds,
+            Series::Wal | Series::BlocksRead => &self.server.seconds,
         };
+        let point = |(i, (amount, seconds)): (usize, (&f64, &f64))| {
+            let middle = self.grid.from_s + (i as f64 + 0.5) * self.grid.step_s;
+            // A sliver of an interval says little about it.
+            (
+                middle,
+                (*seconds > self.grid.step_s / 4.0).then(|| amount / seconds),
+            )
+        };
+        let points =
+            |amounts: &Vec<f64>| amounts.iter().zip(seconds).enumerate().map(point).collect();
         let of = self
             .series
             .iter()
@@ -145,9 +179,10 @@ fn is_checkpoint(sample: &SampleRow) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn sample(offset_s: f64, source: &'static str, name: &'static str, value: f64) -> SampleRow {
-        let label = (source == "cpu").then_some("client_backend".into());
+        let label = (source == "process").then_some("client_backend".into());
         SampleRow {
             offset_s,
             source: source.into(),
@@ -157,21 +192,39 @@ mod tests {
         }
     }
 
+    fn rates(observed: &Observed, series: Series) -> Vec<Option<f64>> {
+        observed.rates(series)[0]
+            .1
+            .iter()
+            .map(|point| point.1)
+            .collect()
+    }
+
     #[test]
     fn amounts_become_rates_over_the_time_observed() {
         let mut observed = Observed::new(-2.0, 4.0);
-        for (offset_s, cpu) in [(-1.5, 9.0), (-0.5, 0.5), (0.5, 1.0), (2.5, 4.0), (3.5, 1.0)] {
-            observed.add(&sample(offset_s, "cpu", "user_s", cpu));
-            observed.add(&sample(offset_s, "cpu", "system_s", 0.0));
+        for (offset_s, cpu_s) in [(-1.0, 9.0), (0.0, 0.5), (1.0, 1.0), (3.0, 4.0)] {
+            observed.add(&sample(offset_s, "process", "cpu_user_s", cpu_s));
+            observed.add(&sample(offset_s, "process", "cpu_system_s", 0.0));
         }
-        let rates = observed.rates(Series::Cpu);
-        assert_eq!(rates.len(), 1);
-        let values: Vec<Option<f64>> = rates[0].1.iter().map(|point| point.1).collect();
-        // The first look says nothing about how long it covers; the look at 2.5 s covers two seconds.
+        // The first look says nothing about how long it covers; the last covers two seconds.
         assert_eq!(
-            values,
-            [None, Some(0.5), Some(1.0), Some(2.0), None, Some(1.0)]
+            rates(&observed, Series::Cpu),
+            [None, Some(0.5), Some(1.0), Some(2.0), Some(2.0), None]
         );
+    }
+
+    #[test]
+    fn growth_over_a_stretch_out_of_sight_is_spread_over_it() {
+        let mut observed = Observed::new(0.0, 4.0);
+        for at in [0.0, 1.0, 2.0, 3.0, 4.0] {
+            observed.add(&sample(at, "process", "cpu_user_s", 0.25));
+            if at < 0.5 || at > 3.5 {
+                observed.add(&sample(at, "pg_wal", "lsn_bytes", 400.0));
+            }
+        }
+        assert_eq!(rates(&observed, Series::Wal), [Some(100.0); 4]);
+        assert_eq!(rates(&observed, Series::Cpu), [Some(0.25); 4]);
     }
 
     #[test]
@@ -190,8 +243,25 @@ mod tests {
 
     #[test]
     fn a_long_run_is_drawn_in_few_intervals() {
-        for duration_s in [0.0, 1.0, 36_000.0, 1e9] {
-            assert!(Observed::new(-10.0, duration_s).seconds.len() <= 401);
+        for to_s in [0.0, 1.0, 36_000.0, 1e9] {
+            assert!(Observed::new(-10.0, to_s).grid.steps <= 401);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_observed_is_lost(gaps in prop::collection::vec(0.01..50.0, 1..60)) {
+            let to_s: f64 = gaps.iter().sum();
+            let mut observed = Observed::new(0.0, to_s);
+            let mut at_s = 0.0;
+            observed.add(&sample(at_s, "pg_wal", "lsn_bytes", 0.0));
+            for gap in &gaps {
+                at_s += gap;
+                observed.add(&sample(at_s, "pg_wal", "lsn_bytes", 7.0));
+            }
+            let sum: f64 = observed.series.values().flatten().sum();
+            prop_assert!((sum - 7.0 * gaps.len() as f64).abs() < 1e-6 * sum, "{sum} of {}", gaps.len());
+            prop_assert!((observed.server.seconds.iter().sum::<f64>() - to_s).abs() < 1e-6 * to_s);
         }
     }
 }

@@ -447,13 +447,18 @@ pub(crate) fn samples(directory: &Path, from_s: i32, to_s: i32) -> SampleReader 
         };
         let burst = if at.rem_euclid(30) < 4 { 1.0 } else { 0.02 };
         let mut rows = vec![
-            row("cpu", "user_s", Some("client_backend"), 1.0 * wave),
-            row("cpu", "system_s", Some("client_backend"), 0.35 * wave),
-            row("cpu", "user_s", Some("driver"), 0.06 * wave),
-            row("cpu", "user_s", Some("checkpointer"), 0.2 * burst),
-            row("cpu", "user_s", Some("wal_writer"), 0.02),
-            row("cpu", "user_s", Some("background_writer"), 0.01),
-            row("cpu", "user_s", Some("autovacuum"), 0.004),
+            row("process", "cpu_user_s", Some("client_backend"), 1.0 * wave),
+            row(
+                "process",
+                "cpu_system_s",
+                Some("client_backend"),
+                0.35 * wave,
+            ),
+            row("process", "cpu_user_s", Some("driver"), 0.06 * wave),
+            row("process", "cpu_user_s", Some("checkpointer"), 0.2 * burst),
+            row("process", "cpu_user_s", Some("wal_writer"), 0.02),
+            row("process", "cpu_user_s", Some("background_writer"), 0.01),
+            row("process", "cpu_user_s", Some("autovacuum"), 0.004),
             row(
                 "pg_wal",
                 "lsn_bytes",
