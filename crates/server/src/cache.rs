@@ -180,7 +180,7 @@ impl Cache {
 
     /// Makes the cache ready to be written to and locks out other processes until the file is dropped.
     fn open(&self, account: &Account, progress: &Progress) -> Result<File, Error> {
-        let writable = "make it a directory you can write to, or set XDG_CACHE_HOME to one";
+        let writable = "make it a directory you can write to, set XDG_CACHE_HOME to one, or use an installed PostgreSQL (--pg-bin)";
         let refuse = |error: std::io::Error| refused(&self.directory, &error.to_string(), writable);
         self.make().map_err(refuse)?;
         let meta = fs::metadata(&self.directory).map_err(refuse)?;

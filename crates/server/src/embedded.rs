@@ -79,7 +79,7 @@ impl Embedded {
 
     /// The server as everything above sees it.
     pub fn server(&self) -> Result<Server, Error> {
-        let mut server = Server::ours(self.target(), self.installation())?;
+        let mut server = Server::ours(self.target(), self.installation().kind)?;
         server.notes.extend(self.notes.iter().cloned());
         Ok(server)
     }

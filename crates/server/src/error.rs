@@ -45,7 +45,7 @@ pub enum Error {
         hint: String,
     },
     /// Nothing cached, nothing installed, nothing fetched.
-    #[error("PostgreSQL {asked} is neither cached in {} nor installed, and fetching it failed: {reason}; connect this machine to the network once (`tenbin server install {asked}`), or install PostgreSQL and name it with --pg-bin", cache.display())]
+    #[error("PostgreSQL {asked} is neither cached in {} nor installed, and fetching it failed: {reason}; see whether this machine has a network (HTTPS_PROXY is heeded) and run `tenbin server install {asked}`, or install PostgreSQL and name it with --pg-bin", cache.display())]
     Unreachable {
         /// As given.
         asked: String,

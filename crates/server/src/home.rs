@@ -339,8 +339,8 @@ impl Home {
             return Ok(());
         }
         let mut client = server::connect(&self.target())?;
-        for (name, parent) in &self.plan.tablespaces {
-            let location = self.place_in(parent).join(format!("tablespace-{name}"));
+        for (number, (name, parent)) in self.plan.tablespaces.iter().enumerate() {
+            let location = self.place_in(parent).join(format!("tablespace-{number}"));
             self.make_private(&location)?;
             let statement = format!(
                 "CREATE TABLESPACE {} LOCATION {}",

@@ -69,18 +69,6 @@ impl Installation {
         Ok(Self { bin, version, kind })
     }
 
-    /// What `pg_config NAME` prints, where the installation has one: `--configure`, `--cflags`.
-    #[must_use]
-    pub fn pg_config(&self, name: &str) -> Option<String> {
-        let output = Command::new(self.bin.join("pg_config"))
-            .arg(name)
-            .output()
-            .ok()
-            .filter(|output| output.status.success())?;
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        (!text.is_empty() && text != "not recorded").then_some(text)
-    }
-
     /// Its major.
     #[must_use]
     pub fn major(&self) -> Major {

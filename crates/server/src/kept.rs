@@ -1,9 +1,8 @@
 //! Servers that outlive the command which starts them (`tenbin server start`, `stop`, `list`).
 
-use crate::account::Account;
 use crate::embedded::Options;
 use crate::home::{Home, Plan};
-use crate::installation::{Installation, Kind};
+use crate::installation::Kind;
 use crate::process::Process;
 use crate::progress::Progress;
 use crate::registry::{self, Record, Registry};
@@ -67,9 +66,7 @@ impl Kept {
 
     /// The running server as everything above sees it.
     pub fn server(&self) -> Result<Server, Error> {
-        let account = Account::for_server();
-        let installation = Installation::probe(&self.bin, self.kind, &account)?;
-        Server::ours(self.target(), &installation)
+        Server::ours(self.target(), self.kind)
     }
 }
 
@@ -102,18 +99,8 @@ pub fn stop(directory: &Path, progress: &Progress) -> Result<Kept, Error> {
 
 /// Every server kept, running or stopped, by directory. One whose directory is gone is forgotten.
 pub fn list() -> Result<Vec<Kept>, Error> {
-    let registry = Registry::for_user()?;
-    let mut kept = Vec::new();
-    for (path, record) in registry.records() {
-        if !record.kept {
-            continue;
-        }
-        if record.root.is_dir() {
-            kept.push(Kept::new(record));
-        } else {
-            registry.forget(&path);
-        }
-    }
+    let kept = Registry::for_user()?.kept();
+    let mut kept: Vec<Kept> = kept.into_iter().map(Kept::new).collect();
     kept.sort_by(|one, other| one.directory.cmp(&other.directory));
     Ok(kept)
 }

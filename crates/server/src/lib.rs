@@ -16,7 +16,7 @@
 //! ```
 //!
 //! What holds:
-//! - Whatever this crate makes is written down first ([`registry`]), marked, and removed on
+//! - Whatever this crate makes is written down first, marked, and removed on
 //!   every way out; what a killed process left is cleared by the next one. Nothing unmarked is
 //!   ever removed, no process signalled that does not run a server's program in a data
 //!   directory of ours.

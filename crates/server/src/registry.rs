@@ -355,20 +355,26 @@ impl Registry {
 
     /// The record of the server kept in `root`.
     pub(crate) fn kept_in(&self, root: &Path) -> Option<Record> {
-        self.records()
-            .into_iter()
-            .map(|(_, record)| record)
-            .find(|record| record.kept && record.root == root)
+        self.kept().into_iter().find(|record| record.root == root)
     }
 
-    /// Removes a record.
-    pub(crate) fn forget(&self, path: &Path) {
-        let _ = fs::remove_file(path);
+    /// The records of servers that are kept; those whose directory is gone are forgotten.
+    pub(crate) fn kept(&self) -> Vec<Record> {
+        let (there, gone): (Vec<_>, Vec<_>) = self
+            .records()
+            .into_iter()
+            .filter(|(_, record)| record.kept)
+            .partition(|(_, record)| record.root.is_dir());
+        for (path, _) in &gone {
+            let _ = fs::remove_file(path);
+        }
         self.tidy();
+        there.into_iter().map(|(_, record)| record).collect()
     }
 
     /// Clears what killed tenbins left; says what that was.
     pub(crate) fn clear_orphans(&self) -> Vec<String> {
+        self.kept();
         self.records()
             .into_iter()
             .filter(|(_, record)| !record.kept)

@@ -1,7 +1,7 @@
 //! A server as everything above sees it, whoever started it.
 
 use crate::Error;
-use crate::installation::{Installation, Kind};
+use crate::installation::Kind;
 use crate::process;
 use crate::version::{self, Version};
 use postgres::error::SqlState;
@@ -71,9 +71,9 @@ pub struct Value {
 pub struct Build {
     /// `version()`: release, platform, compiler.
     pub version: String,
-    /// `pg_config --configure`, where that can be asked.
+    /// Arguments of `configure`, from the view `pg_config`, which only superusers may read.
     pub configure: Option<String>,
-    /// `pg_config --cflags`, where that can be asked.
+    /// Flags of the compiler, from the same place: `-O2` or not.
     pub cflags: Option<String>,
 }
 
@@ -105,7 +105,7 @@ pub struct Server {
 impl Server {
     /// A server that someone else runs (`--dsn`). It is asked, never changed.
     pub fn at(target: Target) -> Result<Self, Error> {
-        let mut server = Self::describe(target, Origin::Dsn, None)?;
+        let mut server = Self::describe(target, Origin::Dsn)?;
         let version = server.version;
         if version.major() < version::KNOWN[0] {
             return Err(Error::UnknownVersion {
@@ -124,16 +124,16 @@ impl Server {
         Self::at(target)
     }
 
-    /// A server of ours, running `installation`.
-    pub(crate) fn ours(target: Target, installation: &Installation) -> Result<Self, Error> {
-        let origin = match installation.kind {
+    /// A server of ours, running programs of this kind.
+    pub(crate) fn ours(target: Target, kind: Kind) -> Result<Self, Error> {
+        let origin = match kind {
             Kind::Fetched => Origin::Embedded,
             Kind::Installed => Origin::Installed,
         };
-        Self::describe(target, origin, Some(installation))
+        Self::describe(target, origin)
     }
 
-    /// A connection for administration, with [`CONNECT_TIMEOUT`] as its limit.
+    /// A connection for administration, given up after ten seconds.
     pub fn connect(&self) -> Result<Client, Error> {
         connect(&self.target)
     }
@@ -147,15 +147,13 @@ impl Server {
             .map(|setting| setting.value.as_str())
     }
 
-    fn describe(
-        target: Target,
-        origin: Origin,
-        installation: Option<&Installation>,
-    ) -> Result<Self, Error> {
+    fn describe(target: Target, origin: Origin) -> Result<Self, Error> {
         let mut client = connect(&target)?;
         let mut asker = Asker(&mut client);
         let version = asker.text("SELECT version()")?;
         let num = asker.text("SELECT current_setting('server_version_num')")?;
+        let configure = asker.pg_config("CONFIGURE");
+        let cflags = asker.pg_config("CFLAGS");
         let settings = asker.settings()?;
         let data_directory =
             asker.optional("SELECT setting FROM pg_settings WHERE name = 'data_directory'")?;
@@ -169,9 +167,8 @@ impl Server {
             version: Version::from_num(num.parse().unwrap_or_default()),
             build: Build {
                 version,
-                configure: installation
-                    .and_then(|installation| installation.pg_config("--configure")),
-                cflags: installation.and_then(|installation| installation.pg_config("--cflags")),
+                configure,
+                cflags,
             },
             settings,
             postmaster_pid,
@@ -201,6 +198,13 @@ impl Asker<'_> {
     fn optional(&mut self, sql: &str) -> Result<Option<String>, Error> {
         let rows = self.rows(sql)?;
         Ok(rows.first().and_then(|row| row.try_get(0).ok().flatten()))
+    }
+
+    /// How the server was built, if this role may know.
+    fn pg_config(&mut self, name: &str) -> Option<String> {
+        let sql = "SELECT setting FROM pg_config WHERE name = $1";
+        let row = self.0.query_opt(sql, &[&name]).ok()??;
+        row.try_get(0).ok().filter(|text| text != "not recorded")
     }
 
     fn settings(&mut self) -> Result<Vec<Value>, Error> {

@@ -27,7 +27,8 @@ pub struct Setting {
 /// Durability is the server's own: `fsync`, `synchronous_commit` and `full_page_writes`
 /// are written out as `on`, so that no default of a build can differ. What the server
 /// versions differ in by default (`wal_level`, `checkpoint_completion_target`, …) is set
-/// to one value, so that versions are compared and not their defaults.
+/// to one value, so that versions are compared and not their defaults. Data checksums are no
+/// setting but a property of the cluster: they are as the release makes them (on from 18).
 ///
 /// `connections` is how many the load will open.
 #[must_use]
@@ -41,7 +42,7 @@ pub fn defaults(machine: &Machine, connections: u32, version: Version) -> Vec<Se
     let (page_cost, io_concurrency, disk) = if machine.rotational {
         ("4", "2", "the data is on a rotating disk")
     } else {
-        ("1.1", "200", "the data is not on a rotating disk")
+        ("1.1", "16", "the data is not on a rotating disk")
     };
     let mut settings = Vec::new();
     let mut set = |name: &str, value: &str, reason: &str| {

@@ -23,6 +23,7 @@ fn lives_and_leaves_nothing(source: Source, major: &str, origin: Origin) {
     assert_eq!(server.postmaster_pid, Some(pid));
     assert_eq!(server.data_directory, Some(embedded.data_directory()));
     assert!(server.build.version.starts_with("PostgreSQL"));
+    assert!(server.build.cflags.as_ref().unwrap().contains("-O"));
     for name in ["fsync", "synchronous_commit", "full_page_writes"] {
         assert_eq!(server.setting(name), Some("on"));
     }
@@ -172,4 +173,5 @@ fn a_server_of_someone_else_is_described_and_left_alone() {
     assert_eq!(server.setting("fsync"), Some("on"));
     // Not for every role to know.
     assert_eq!(server.data_directory, None);
+    assert_eq!(server.build.cflags, None);
 }

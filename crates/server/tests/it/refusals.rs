@@ -5,7 +5,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use tenbin_server::{Account, Cache, Embedded, Error, Options, Progress, Server, Source};
+use tenbin_server::{Account, Cache, Embedded, Error, Options, Progress, Server, Source, kept};
 
 const DEBIAN: &str = "/usr/lib/postgresql/15/bin";
 
@@ -29,63 +29,69 @@ fn refused_leaving_nothing(options: Options) -> Error {
 
 #[test]
 fn settings_that_the_server_refuses() {
-    for (release, name, value, words) in [
+    let newest = [
         (
-            "18",
             "work_mem",
             "lots",
             "invalid value for parameter \"work_mem\": \"lots\"",
         ),
         (
-            "18",
             "sharde_buffers",
             "1GB",
             "unrecognized configuration parameter \"sharde_buffers\"",
         ),
         (
-            "18",
-            "port_range",
-            "1",
-            "unrecognized configuration parameter",
-        ),
-        (
-            "18",
             "max_connections",
             "0",
             "outside the valid range for parameter \"max_connections\"",
         ),
-        ("18", "wal_level", "minimal", "wal_level"),
+        ("wal_level", "minimal", "wal_level"),
+    ];
+    let oldest = [
+        ("jit", "on", "unrecognized configuration parameter \"jit\""),
         (
-            "9.6",
-            "jit",
-            "on",
-            "unrecognized configuration parameter \"jit\"",
-        ),
-        (
-            "9.6",
             "superuser_reserved_connections",
             "100",
             "superuser_reserved_connections",
         ),
-        ("9.6", "max_connections", "1", "max_connections"),
-    ] {
-        let error = refused_leaving_nothing(Options {
+        ("max_connections", "1", "max_connections"),
+    ];
+    for (release, cases) in [("18", newest.as_slice()), ("9.6", &oldest)] {
+        // One cluster for all: a server that is kept, and stopped.
+        let place = open_directory();
+        let options = |settings| Options {
             source: Source::release(release).unwrap(),
-            settings: vec![
-                ("work_mem".into(), "8MB".into()),
-                (name.into(), value.into()),
-            ],
+            settings,
             ..Options::default()
-        });
-        assert_eq!(error.class().exit_code(), 2, "{error}");
-        match &error {
-            Error::Setting { given, message } => {
-                assert!(given.contains(&format!("{name}={value}")), "{error}");
-                assert!(message.contains(words), "{error}");
+        };
+        kept::start(options(Vec::new()), place.path()).unwrap();
+        kept::stop(place.path(), &Progress::silent()).unwrap();
+        for (name, value, words) in cases {
+            let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+            let settings = vec![pair("maintenance_work_mem", "8MB"), pair(name, value)];
+            let error = kept::start(options(settings), place.path()).unwrap_err();
+            assert_eq!(error.class().exit_code(), 2, "{error}");
+            match &error {
+                Error::Setting { given, message } => {
+                    assert_eq!(*given, format!("{name}={value}"), "{error}");
+                    assert!(message.contains(words), "{error}");
+                }
+                other => panic!("{other}"),
             }
-            other => panic!("{other}"),
         }
+        drop(place);
+        // Asked for the list, it forgets what is gone.
+        kept::list().unwrap();
     }
+}
+
+#[test]
+fn a_setting_refused_leaves_nothing() {
+    let error = refused_leaving_nothing(Options {
+        settings: vec![("work_mem".into(), "lots".into())],
+        ..Options::default()
+    });
+    assert!(matches!(error, Error::Setting { .. }), "{error}");
 }
 
 #[test]
