@@ -50,6 +50,31 @@ impl Frame<'_> {
     }
 }
 
+/// Largest body of each type of message, bytes; [`UNKNOWN`] for what is no backend message.
+static LIMITS_BYTES: [u32; 256] = limits_bytes();
+const UNKNOWN: u32 = u32::MAX;
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "both limits are below 2^30"
+)]
+const fn limits_bytes() -> [u32; 256] {
+    const LONG: &[u8] = b"DTdVENA";
+    const SHORT: &[u8] = b"123CGHIKRSWZcnstv";
+    let mut limits = [UNKNOWN; 256];
+    let mut index = 0;
+    while index < LONG.len() {
+        limits[LONG[index] as usize] = MESSAGE_LIMIT_BYTES as u32;
+        index += 1;
+    }
+    index = 0;
+    while index < SHORT.len() {
+        limits[SHORT[index] as usize] = SHORT_MESSAGE_LIMIT_BYTES as u32;
+        index += 1;
+    }
+    limits
+}
+
 /// The first message in `bytes`, or `None` while it is not there whole.
 ///
 /// # Errors
@@ -58,31 +83,29 @@ impl Frame<'_> {
 pub fn next_frame(bytes: &[u8]) -> Result<Option<Frame<'_>>, Malformed> {
     let Some((&[tag, a, b, c, d], rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return match bytes.first() {
-            Some(&tag) if limit_bytes(tag).is_none() => Err(Malformed::Tag(tag)),
+            Some(&tag) if LIMITS_BYTES[usize::from(tag)] == UNKNOWN => Err(Malformed::Tag(tag)),
             _ => Ok(None),
         };
     };
     let length = u32::from_be_bytes([a, b, c, d]);
-    let Some(limit) = limit_bytes(tag) else {
-        return Err(Malformed::Tag(tag));
-    };
-    match (length as usize).checked_sub(4) {
-        Some(size) if size <= limit => Ok(rest.get(..size).map(|body| Frame { tag, body })),
-        _ => Err(Malformed::Length {
-            tag: char::from(tag),
-            length,
-        }),
+    // A length below 4 wraps round to one above every limit, `UNKNOWN` is above none.
+    let size = length.wrapping_sub(4);
+    let limit = LIMITS_BYTES[usize::from(tag)];
+    if size > limit || limit == UNKNOWN {
+        return Err(impossible(tag, length));
     }
+    Ok(rest.get(..size as usize).map(|body| Frame { tag, body }))
 }
 
-/// Largest body of a type of message; `None` for what is no backend message.
-#[inline]
-fn limit_bytes(tag: u8) -> Option<usize> {
-    match tag {
-        b'D' | b'T' | b'd' | b'V' | b'E' | b'N' | b'A' => Some(MESSAGE_LIMIT_BYTES),
-        b'1' | b'2' | b'3' | b'C' | b'G' | b'H' | b'I' | b'K' | b'R' | b'S' | b'W' | b'Z'
-        | b'c' | b'n' | b's' | b't' | b'v' => Some(SHORT_MESSAGE_LIMIT_BYTES),
-        _ => None,
+#[cold]
+fn impossible(tag: u8, length: u32) -> Malformed {
+    if LIMITS_BYTES[usize::from(tag)] == UNKNOWN {
+        Malformed::Tag(tag)
+    } else {
+        Malformed::Length {
+            tag: char::from(tag),
+            length,
+        }
     }
 }
 
@@ -133,4 +156,116 @@ pub fn server_error(body: &[u8]) -> Result<Error, Malformed> {
         hint,
         context,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a reader sees that gets `bytes` in the given pieces: the frames, and how it ended.
+    fn decode<'a>(
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> (Vec<(u8, Vec<u8>)>, Option<Malformed>) {
+        let (mut buffer, mut done, mut frames) = (Vec::new(), 0, Vec::new());
+        for piece in pieces {
+            buffer.extend_from_slice(piece);
+            loop {
+                match next_frame(&buffer[done..]) {
+                    Ok(Some(frame)) => {
+                        frames.push((frame.tag, frame.body.to_vec()));
+                        done += frame.size_bytes();
+                    }
+                    Ok(None) => break,
+                    Err(malformed) => return (frames, Some(malformed)),
+                }
+            }
+        }
+        (frames, None)
+    }
+
+    fn stream() -> impl Strategy<Value = Vec<u8>> {
+        let frame = (
+            prop::sample::select(b"DTdVENA123CGHIKRSWZcnstv".to_vec()),
+            prop::collection::vec(any::<u8>(), 0..50),
+        )
+            .prop_map(|(tag, body)| {
+                let length = u32::try_from(body.len()).expect("short") + 4;
+                [&[tag][..], &length.to_be_bytes(), &body].concat()
+            });
+        (
+            prop::collection::vec(frame, 0..20),
+            prop::collection::vec(any::<u8>(), 0..12),
+        )
+            .prop_map(|(frames, tail)| [frames.concat(), tail].concat())
+    }
+
+    proptest! {
+        #[test]
+        fn frames_do_not_depend_on_how_the_bytes_are_cut(
+            bytes in prop_oneof![stream(), prop::collection::vec(any::<u8>(), 0..300)],
+            size in 1_usize..40,
+        ) {
+            let whole = decode(std::iter::once(&bytes[..]));
+            prop_assert_eq!(decode(bytes.chunks(size)), whole.clone());
+            prop_assert_eq!(decode(bytes.chunks(1)), whole);
+        }
+
+        #[test]
+        fn frames_come_back_as_they_were_written(
+            frames in prop::collection::vec((prop::sample::select(b"DENA".to_vec()), prop::collection::vec(any::<u8>(), 0..70_000)), 0..4),
+        ) {
+            let mut bytes = Vec::new();
+            for (tag, body) in &frames {
+                crate::requests::message(&mut bytes, *tag, |out| out.extend_from_slice(body));
+            }
+            prop_assert_eq!(decode(std::iter::once(&bytes[..])), (frames, None));
+        }
+
+        #[test]
+        fn any_error_fields_are_read_or_rejected(body in prop::collection::vec(any::<u8>(), 0..100)) {
+            // An unknown field is skipped, a missing end is an error; neither panics.
+            let _ = server_error(&body);
+        }
+    }
+
+    #[test]
+    fn lengths_are_bounded_before_the_body_is_awaited() {
+        let head = |tag: u8, length: u32| [&[tag][..], &length.to_be_bytes()].concat();
+        let length = |tag, length| {
+            Err(Malformed::Length {
+                tag: char::from(tag),
+                length,
+            })
+        };
+        for short in 0..4 {
+            assert_eq!(next_frame(&head(b'Z', short)), length(b'Z', short));
+        }
+        assert_eq!(next_frame(&head(b'Z', 30_004)), Ok(None));
+        assert_eq!(next_frame(&head(b'Z', 30_005)), length(b'Z', 30_005));
+        assert_eq!(next_frame(&head(b'D', 0x4000_0003)), Ok(None));
+        assert_eq!(
+            next_frame(&head(b'D', 0x4000_0004)),
+            length(b'D', 0x4000_0004)
+        );
+        assert_eq!(next_frame(&head(b'D', u32::MAX)), length(b'D', u32::MAX));
+        assert_eq!(next_frame(b"H"), Ok(None));
+        assert_eq!(next_frame(b"h"), Err(Malformed::Tag(b'h')));
+        assert_eq!(next_frame(&head(0xff, 4)), Err(Malformed::Tag(0xff)));
+    }
+
+    #[test]
+    fn an_untranslated_severity_is_preferred() {
+        let error = server_error(b"SFEHLER\0VERROR\0C42601\0Mwas\0P5\0\0");
+        assert_eq!(
+            error.map(|error| error.to_string()),
+            Ok("ERROR 42601: was".to_owned())
+        );
+        let error = server_error(b"SFEHLER\0C42601\0Mwas\0\0");
+        assert_eq!(
+            error.map(|error| error.to_string()),
+            Ok("FEHLER 42601: was".to_owned())
+        );
+        assert_eq!(server_error(b"SFEHLER"), Err(Malformed::Body('E')));
+    }
 }

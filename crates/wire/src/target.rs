@@ -359,3 +359,6 @@ impl fmt::Debug for Target {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ mod authentication;
 mod exchange;
 mod failures;
 mod hostile;
+mod reactor;
+mod round_trip;
 mod server;
 mod targets;
 mod values;
