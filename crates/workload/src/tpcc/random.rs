@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn nurand_follows_its_definition() {
         let (a, x, y, c) = (15, 1, 40, 7);
-        let mut expected = vec![0_u32; 41];
+        let mut expected = [0_u32; 41];
         for first in 0..=a {
             for second in x..=y {
                 expected[(((first | second) + c) % (y - x + 1) + x) as usize] += 1;
@@ -185,7 +185,7 @@ mod tests {
         }
         let mut stream = Stream::new(1, Purpose::Terminal, 0, 0);
         let draws = 640_000;
-        let mut seen = vec![0_u32; 41];
+        let mut seen = [0_u32; 41];
         for _ in 0..draws {
             seen[stream.nurand(a, x, y, c) as usize] += 1;
         }

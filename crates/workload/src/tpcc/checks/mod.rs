@@ -112,14 +112,14 @@ pub enum CheckError {
     #[error("cannot connect to check: {}", load::server_message(.0))]
     Connect(postgres::Error),
     /// There is no whole TPC-C database that tenbin loaded.
-    #[error("cannot check schema {schema}: {found}; load one with `tenbin load tpcc`{replace}")]
+    #[error("cannot check schema {schema}: {found}; {mend}")]
     NotLoaded {
         /// Schema looked into.
         schema: String,
         /// What is there instead.
         found: String,
-        /// ` --replace`, where that is needed.
-        replace: &'static str,
+        /// What to do about it.
+        mend: &'static str,
     },
     /// Stopped by the stop flag.
     #[error("checking was stopped before it was done")]
@@ -200,20 +200,26 @@ where
 }
 
 fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
-    let (found, replace) =
-        match load::inspect(client, schema).map_err(server("looking what is there"))? {
-            Existing::Complete(meta) => return Ok(meta),
-            Existing::Nothing => ("it holds no TPC-C tables".to_owned(), ""),
-            Existing::Partial(_) => ("its load was interrupted".to_owned(), " --replace"),
-            Existing::Foreign(names) => (
-                format!("tenbin's TPC-C did not make {}", names.join(", ")),
-                " into another schema",
-            ),
-        };
+    let existing = load::inspect(client, schema).map_err(server("looking what is there"))?;
+    let (found, mend) = match existing {
+        Existing::Complete(meta) => return Ok(meta),
+        Existing::Nothing => {
+            let found = "it holds no TPC-C tables".to_owned();
+            (found, "load them with `tenbin load tpcc`")
+        }
+        Existing::Partial(_) => {
+            let found = "its load was interrupted, or tables are missing".to_owned();
+            (found, "load anew with `tenbin load tpcc --replace`")
+        }
+        Existing::Foreign(names) => {
+            let found = format!("tenbin's TPC-C did not make {}", names.join(", "));
+            (found, "choose another schema or database")
+        }
+    };
     Err(CheckError::NotLoaded {
         schema: schema.to_owned(),
         found,
-        replace,
+        mend,
     })
 }
 

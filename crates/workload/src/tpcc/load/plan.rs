@@ -110,16 +110,22 @@ pub(super) fn plan(options: &LoadOptions, abilities: &Abilities) -> Vec<Task> {
     if options.foreign_keys {
         foreign_key_tasks(options, &mut tables, &mut tasks);
     }
+    let everything: Vec<usize> = (0..tasks.len()).collect();
     for (table, after) in tables {
         let bytes = table_bytes(options, table);
-        let frozen = freezes(options, table) && abilities.freeze_sets_visibility;
         let analyze = (bytes * ANALYZE_SHARE).min(ANALYZE_MOST);
-        let (statement, weight) = if frozen {
-            (format!("ANALYZE {table}"), analyze)
+        let frozen = freezes(options, table);
+        let (statement, after, weight) = if frozen && abilities.freeze_sets_visibility {
+            (format!("ANALYZE {table}"), after, analyze)
         } else {
+            // A transaction that still runs would keep rows not copied as frozen from being
+            // marked as visible to all.
+            let after = if frozen { after } else { everything.clone() };
+            let vacuum = bytes * VACUUM_WEIGHT;
             (
                 format!("VACUUM (FREEZE, ANALYZE) {table}"),
-                bytes * VACUUM_WEIGHT + analyze,
+                after,
+                vacuum + analyze,
             )
         };
         push(&mut tasks, Stage::Analyzing, vec![statement], after, weight);
@@ -267,4 +273,93 @@ pub(super) const WAREHOUSES_PER_COPY: usize = 8;
 /// `from..=to` for messages.
 pub(super) fn span(warehouses: &[u32]) -> RangeInclusive<u32> {
     warehouses.first().copied().unwrap_or(0)..=warehouses.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(warehouses: u32, threads: u32, partitions: Option<u32>) -> Vec<Task> {
+        let options = LoadOptions {
+            warehouses,
+            threads,
+            partitions,
+            ..LoadOptions::default()
+        };
+        let abilities = Abilities {
+            freeze_sets_visibility: true,
+            partition_of: (0..warehouses)
+                .map(|w| w % partitions.unwrap_or(1))
+                .collect(),
+        };
+        plan(&options, &abilities)
+    }
+
+    #[test]
+    fn every_row_is_copied_once_and_nothing_waits_for_what_comes_after() {
+        for warehouses in [1, 2, 7, 100] {
+            for threads in [1, 2, 3, 8, 64] {
+                for partitions in [None, Some(2), Some(16)] {
+                    let tasks = planned(warehouses, threads, partitions);
+                    let mut copied: BTreeMap<Table, Vec<u32>> = BTreeMap::new();
+                    let mut frozen: Vec<Leaf> = Vec::new();
+                    for (position, task) in tasks.iter().enumerate() {
+                        assert!(task.after.iter().all(|&before| before < position));
+                        if let Work::Copy {
+                            leaf,
+                            warehouses,
+                            freeze,
+                        } = &task.work
+                        {
+                            copied.entry(leaf.table).or_default().extend(warehouses);
+                            assert!(!frozen.contains(leaf), "a frozen leaf is truncated first");
+                            frozen.extend(freeze.then_some(*leaf));
+                        }
+                    }
+                    for (table, mut units) in copied {
+                        units.sort_unstable();
+                        let all = if table == Table::Item {
+                            0..=0
+                        } else {
+                            1..=warehouses
+                        };
+                        assert!(units.into_iter().eq(all), "{table}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_connections_copy_as_frozen_and_many_share() {
+        let frozen = |threads, partitions| -> Vec<bool> {
+            let tasks = planned(100, threads, partitions);
+            let of_stock = |task: &Task| match &task.work {
+                Work::Copy { leaf, freeze, .. } if leaf.table == Table::Stock => Some(*freeze),
+                _ => None,
+            };
+            tasks.iter().filter_map(of_stock).collect()
+        };
+        assert_eq!(frozen(2, None), [true]);
+        assert_eq!(frozen(8, None), [false; 8]);
+        assert_eq!(frozen(8, Some(16)), [true; 16]);
+    }
+
+    #[test]
+    fn the_longest_way_comes_first() {
+        let tasks = planned(10, 2, None);
+        let order = by_urgency(&tasks);
+        assert_eq!(order.len(), tasks.len());
+        let name = |position: usize| match &tasks[position].work {
+            Work::Copy { leaf, .. } => leaf.name(),
+            Work::Statements { statements, .. } => statements[0].clone(),
+        };
+        // Foreign keys wait for all; of the way there, order_line's copy and index are the longest.
+        assert_eq!([name(order[0]), name(order[1])], ["stock", "order_line"]);
+        for (place, &position) in order.iter().enumerate() {
+            for before in &tasks[position].after {
+                assert!(order[..place].contains(before), "{}", name(position));
+            }
+        }
+    }
 }

@@ -192,7 +192,10 @@ impl<'a> Shared<'a> {
             }
         }
         let copied = (self.stored.load(Ordering::Relaxed) as f64).min(copying);
-        let fraction = (copied + rest_done) / (copying + rest).max(1.0);
+        let fraction = match stage {
+            Some(_) => (copied + rest_done) / (copying + rest).max(1.0),
+            None => 1.0,
+        };
         let elapsed_s = started.elapsed().as_secs_f64();
         Progress {
             stage: stage.unwrap_or(Stage::Analyzing),

@@ -215,11 +215,11 @@ mod tests {
             let bytes = written(|row| {
                 row.numeric(scaled, scale);
             });
-            let hex: String = bytes[4..]
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
+            let sent: Vec<u8> = (0..expected.len())
+                .step_by(2)
+                .map(|at| u8::from_str_radix(&expected[at..at + 2], 16).unwrap())
                 .collect();
-            assert_eq!(hex, expected, "{scaled} of {scale} decimals");
+            assert_eq!(bytes[4..], sent, "{scaled} of {scale} decimals");
             assert_eq!(
                 bytes[..4],
                 u32::try_from(bytes.len() - 4).unwrap().to_be_bytes()

@@ -1,0 +1,12 @@
+//! TPC-C on real servers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that fails says where"
+)]
+
+mod checks;
+mod load;
+mod place;
+mod support;
