@@ -24,7 +24,10 @@ pub(crate) fn generate(check: bool) -> Result<()> {
     if stale.is_empty() {
         return Ok(());
     }
-    bail!("out of date: {}; run `cargo xtask docs` and commit", stale.join(", "));
+    bail!(
+        "out of date: {}; run `cargo xtask docs` and commit",
+        stale.join(", ")
+    );
 }
 
 fn files() -> Result<Vec<(String, String)>> {
@@ -43,7 +46,12 @@ fn command_reference() -> Result<String> {
     let mut queue = vec![Vec::<String>::new()];
     while let Some(path) = queue.pop() {
         let help = help_of(&path)?;
-        let title = ["tenbin".to_owned()].iter().chain(&path).cloned().collect::<Vec<_>>().join(" ");
+        let title = ["tenbin".to_owned()]
+            .iter()
+            .chain(&path)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" ");
         write!(text, "\n## {title}\n\n```text\n{}\n```\n", help.trim_end())?;
         for name in subcommands(&help).into_iter().rev() {
             queue.push(path.iter().cloned().chain([name]).collect());
@@ -62,10 +70,18 @@ fn help_of(path: &[String]) -> Result<String> {
         .output()
         .context("cannot run cargo")?;
     if !output.status.success() {
-        bail!("`tenbin {} --help` failed:\n{}", path.join(" "), String::from_utf8_lossy(&output.stderr));
+        bail!(
+            "`tenbin {} --help` failed:\n{}",
+            path.join(" "),
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let text = String::from_utf8(output.stdout).context("help is UTF-8")?;
-    Ok(text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n"))
+    Ok(text
+        .lines()
+        .map(str::trim_end)
+        .collect::<Vec<_>>()
+        .join("\n"))
 }
 
 /// Names under `Commands:`, without clap's own `help`.

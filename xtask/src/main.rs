@@ -1,5 +1,6 @@
 //! Developer tasks: `cargo xtask test` is every check there is.
 
+mod bench;
 mod docs;
 mod setup;
 mod steps;
@@ -25,6 +26,14 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Measure tenbin beside its peers: load, driver, stub (all of them when none is named)
+    Bench {
+        /// Which
+        names: Vec<String>,
+        /// Pairs of runs
+        #[arg(long, default_value = "5")]
+        pairs: usize,
+    },
     /// House rules that no lint covers
     Tidy,
     /// Install what the tests need beside Rust and a C compiler
@@ -34,6 +43,7 @@ enum Task {
 fn main() -> Result<()> {
     match Cli::parse().task {
         Task::Test => steps::test(),
+        Task::Bench { names, pairs } => bench::run(&names, pairs),
         Task::Docs { check } => docs::generate(check),
         Task::Tidy => tidy::check(),
         Task::Setup => setup::install(),

@@ -26,7 +26,10 @@ const TOOLS: [Tool; 2] = [
 
 /// Installs what is missing where that is possible, else names it.
 pub(crate) fn install() -> Result<()> {
-    let missing: Vec<&Tool> = TOOLS.iter().filter(|tool| !Path::new(tool.path).exists()).collect();
+    let missing: Vec<&Tool> = TOOLS
+        .iter()
+        .filter(|tool| !Path::new(tool.path).exists())
+        .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -37,14 +40,24 @@ pub(crate) fn install() -> Result<()> {
     packages.dedup();
     let installable = Path::new("/usr/bin/apt-get").exists() && is_root();
     if !installable {
-        bail!("install these and try again (Debian): apt-get install {}", packages.join(" "));
+        bail!(
+            "install these and try again (Debian): apt-get install {}",
+            packages.join(" ")
+        );
     }
     crate::steps::run("apt-get", &["update", "-qq"], &[])?;
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(&packages);
-    crate::steps::run("apt-get", &arguments, &[("DEBIAN_FRONTEND", "noninteractive")])
+    crate::steps::run(
+        "apt-get",
+        &arguments,
+        &[("DEBIAN_FRONTEND", "noninteractive")],
+    )
 }
 
 fn is_root() -> bool {
-    Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+    Command::new("id")
+        .arg("-u")
+        .output()
+        .is_ok_and(|output| output.stdout.trim_ascii() == b"0")
 }

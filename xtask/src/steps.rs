@@ -35,16 +35,33 @@ pub(crate) fn test() -> Result<()> {
     crate::tidy::check()?;
     run(
         "cargo",
-        &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"],
+        &[
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--",
+            "-D",
+            "warnings",
+        ],
         &[],
     )?;
     run("cargo", &["test", "--workspace", "--locked"], &[])?;
     crate::docs::generate(true)?;
     run(
         "cargo",
-        &["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"],
+        &[
+            "doc",
+            "--workspace",
+            "--no-deps",
+            "--locked",
+            "--document-private-items",
+        ],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    eprintln!("\nall checks passed in {:.0} s", started.elapsed().as_secs_f64());
+    eprintln!(
+        "\nall checks passed in {:.0} s",
+        started.elapsed().as_secs_f64()
+    );
     Ok(())
 }

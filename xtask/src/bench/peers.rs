@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tenbin_server::Embedded;
 
 /// go-tpc as the Go module proxy has it.
 const GO_TPC: &str = "v1.0.12";
@@ -33,4 +34,29 @@ pub(crate) fn go_tpc(folder: &Path) -> Result<PathBuf> {
         bail!("go-tpc {GO_TPC} could not be built: {status}");
     }
     Ok(program)
+}
+
+/// Runs go-tpc's TPC-C on a server of ours, over TCP.
+pub(crate) fn go_tpc_on(program: &Path, server: &Embedded, arguments: &[&str]) -> Result<String> {
+    let target = server.tcp_target();
+    let port = server.port().to_string();
+    let password = target.password.unwrap_or_default();
+    let place = [
+        "tpcc",
+        "-d",
+        "postgres",
+        "-H",
+        "127.0.0.1",
+        "-P",
+        &port,
+        "-U",
+        &target.user,
+        "-p",
+        &password,
+        "-D",
+        &target.database,
+        "--conn-params",
+        "sslmode=disable",
+    ];
+    super::output(program, &[&place[..], arguments].concat())
 }

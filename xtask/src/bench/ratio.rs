@@ -22,21 +22,35 @@ impl Ratio {
         ratios.sort_by(f64::total_cmp);
         let at = |index: usize| ratios.get(index).copied().unwrap_or(f64::NAN);
         let middle = ratios.len() / 2;
-        let median = if ratios.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) };
+        let median = if ratios.len() % 2 == 1 {
+            at(middle)
+        } else {
+            f64::midpoint(at(middle.wrapping_sub(1)), at(middle))
+        };
         Self {
             median,
             low: at(0),
             high: at(ratios.len().wrapping_sub(1)),
             pairs: ratios.len(),
-            coverage_percent: 100.0 * (1.0 - 0.5_f64.powi(i32::try_from(ratios.len()).unwrap_or(i32::MAX) - 1)),
+            coverage_percent: 100.0
+                * (1.0 - 0.5_f64.powi(i32::try_from(ratios.len()).unwrap_or(i32::MAX) - 1)),
         }
     }
 }
 
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { median, low, high, pairs, coverage_percent } = self;
-        write!(f, "{median:.2} ({low:.2} to {high:.2}; {pairs} pairs, {coverage_percent:.0} %)")
+        let Self {
+            median,
+            low,
+            high,
+            pairs,
+            coverage_percent,
+        } = self;
+        write!(
+            f,
+            "{median:.2} ({low:.2} to {high:.2}; {pairs} pairs, {coverage_percent:.0} %)"
+        )
     }
 }
 
@@ -53,7 +67,10 @@ mod tests {
     #[test]
     fn the_median_of_pairs_and_their_extremes() {
         let ratio = Ratio::of(&[(1.0, 2.0), (3.0, 2.0), (2.0, 2.0)]);
-        assert_eq!((ratio.median, ratio.low, ratio.high, ratio.pairs), (1.0, 0.5, 1.5, 3));
+        assert_eq!(
+            (ratio.median, ratio.low, ratio.high, ratio.pairs),
+            (1.0, 0.5, 1.5, 3)
+        );
         // 1 - 2^(1-n): Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2.
         assert_eq!(ratio.coverage_percent, 75.0);
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 2.5);

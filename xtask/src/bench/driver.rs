@@ -1,0 +1,115 @@
+//! CPU of the driver, a transaction, beside go-tpc on the same data model.
+
+use super::ratio::{Ratio, median};
+use super::rows::{dsn, numbers};
+use super::{Row, children_cpu_s, folder, output, peers, tenbin};
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tenbin_server::{Embedded, Options};
+
+const WAREHOUSES: &str = "4";
+const SECONDS: &str = "20";
+
+/// Each on a database of its own making, on servers set alike, one after the other.
+pub(crate) fn driver(pairs: usize) -> Result<Vec<Row>> {
+    let go_tpc = match peers::go_tpc(&folder()?) {
+        Ok(go_tpc) => go_tpc,
+        Err(error) => {
+            eprintln!("go-tpc is left out, and with it the bench `driver`: {error:#}");
+            return Ok(Vec::new());
+        }
+    };
+    let ours = Embedded::start(Options::default())?;
+    output(
+        &tenbin(),
+        &["load", "tpcc", "--dsn", &dsn(&ours), "-w", WAREHOUSES],
+    )?;
+    let theirs = Embedded::start(Options::default())?;
+    peers::go_tpc_on(
+        &go_tpc,
+        &theirs,
+        &["prepare", "--warehouses", WAREHOUSES, "-T", "2"],
+    )?;
+    let mut times = Vec::new();
+    for pair in 0..pairs {
+        let (own, peer) = (tenbin_us(&ours)?, go_tpc_us(&go_tpc, &theirs)?);
+        eprintln!("driver pair {pair}: tenbin {own:.0} µs, go-tpc {peer:.0} µs");
+        times.push((own, peer));
+    }
+    Ok(vec![Row::new(
+        "driver CPU per TPC-C transaction, client SQL, 8 connections over TCP, recording on; peer: go-tpc",
+        format!("{:.0} µs", median(times.iter().map(|pair| pair.0))),
+        format!("{:.0} µs", median(times.iter().map(|pair| pair.1))),
+        Ratio::of(&times).to_string(),
+        "≤ 0.5",
+    )])
+}
+
+/// CPU of the whole process over its whole life, checks left out: what `run.json` says of the driver
+/// and of recording, over the interval's transactions.
+fn tenbin_us(server: &Embedded) -> Result<f64> {
+    let out = folder()?.join("run");
+    let arguments = [
+        "run",
+        "tpcc",
+        "--dsn",
+        &dsn(server),
+        "-w",
+        WAREHOUSES,
+        "--terminals",
+        "8",
+        "--connections",
+        "8",
+        "--duration",
+        SECONDS,
+        "--warmup",
+        "2",
+        "--json",
+        "--out",
+        &out.display().to_string(),
+    ];
+    // An audit item may fail on a busy machine: the figure stands nevertheless.
+    let ran = std::process::Command::new(tenbin())
+        .args(arguments)
+        .output()
+        .context("cannot run tenbin")?;
+    std::fs::remove_dir_all(&out)?;
+    let run: Value = serde_json::from_slice(&ran.stdout).with_context(|| {
+        format!(
+            "tenbin run failed: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        )
+    })?;
+    let process = &run["observation"]["per_transaction"]["driver_cpu_us"];
+    process
+        .as_f64()
+        .context("run.json has no CPU of the driver process")
+}
+
+/// CPU of the whole process, over the transactions that it counted.
+fn go_tpc_us(go_tpc: &std::path::Path, server: &Embedded) -> Result<f64> {
+    let before = children_cpu_s()?;
+    let time = format!("{SECONDS}s");
+    let printed = peers::go_tpc_on(
+        go_tpc,
+        server,
+        &[
+            "run",
+            "--warehouses",
+            WAREHOUSES,
+            "-T",
+            "8",
+            "--time",
+            &time,
+        ],
+    )?;
+    let cpu_s = children_cpu_s()? - before;
+    let count: f64 = printed
+        .lines()
+        .filter(|line| line.starts_with("[Summary]"))
+        .filter_map(|line| line.split("Count: ").nth(1))
+        .filter_map(|rest| numbers(rest).first().copied())
+        .sum();
+    anyhow::ensure!(count > 0.0, "go-tpc printed no summary:\n{printed}");
+    Ok(1e6 * cpu_s / count)
+}

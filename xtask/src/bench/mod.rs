@@ -1,0 +1,134 @@
+//! `cargo xtask bench`: tenbin beside its peers, in one run, interleaved.
+
+mod driver;
+mod peers;
+mod ratio;
+mod rows;
+mod stub;
+
+use crate::steps::root;
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What can be measured.
+pub(crate) const NAMES: [&str; 3] = ["load", "driver", "stub"];
+
+/// Runs the benches named, or all, and prints the table of `docs/performance.md`.
+pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
+    if let Some(unknown) = names.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        bail!(
+            "there is no bench {unknown}; there are {}",
+            NAMES.join(", ")
+        );
+    }
+    let chosen = |name: &str| names.is_empty() || names.iter().any(|given| given == name);
+    crate::steps::run(
+        "cargo",
+        &["build", "--release", "--locked", "-p", "tenbin"],
+        &[],
+    )?;
+    let mut rows = vec![Row::new("what", "tenbin", "peer", "ratio", "reach")];
+    if chosen("load") {
+        rows.extend(rows::load(pairs)?);
+    }
+    if chosen("driver") {
+        rows.extend(driver::driver(pairs)?);
+    }
+    if chosen("stub") {
+        rows.extend(stub::stub()?);
+    }
+    print(&rows);
+    Ok(())
+}
+
+/// One line of the table.
+pub(crate) struct Row([String; 5]);
+
+impl Row {
+    pub(crate) fn new(
+        what: impl Into<String>,
+        ours: impl Into<String>,
+        peer: impl Into<String>,
+        ratio: impl Into<String>,
+        reach: impl Into<String>,
+    ) -> Self {
+        Self([
+            what.into(),
+            ours.into(),
+            peer.into(),
+            ratio.into(),
+            reach.into(),
+        ])
+    }
+}
+
+fn print(rows: &[Row]) {
+    println!();
+    for (index, Row(cells)) in rows.iter().enumerate() {
+        println!("| {} |", cells.join(" | "));
+        if index == 0 {
+            println!("|{}", "---|".repeat(cells.len()));
+        }
+    }
+}
+
+/// Folder for what benches build and write, under the build directory.
+fn folder() -> Result<PathBuf> {
+    let folder = target().join("bench");
+    std::fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn tenbin() -> PathBuf {
+    target().join("release/tenbin")
+}
+
+/// An example program of one of the crates, built for release.
+fn example(package: &str, name: &str) -> Result<PathBuf> {
+    crate::steps::run(
+        "cargo",
+        &[
+            "build",
+            "--release",
+            "--locked",
+            "-p",
+            package,
+            "--example",
+            name,
+        ],
+        &[],
+    )?;
+    Ok(target().join("release/examples").join(name))
+}
+
+/// Runs a program to its end and returns what it printed.
+fn output(program: &Path, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!(
+            "{} {} failed ({}):\n{printed}{said}",
+            program.display(),
+            arguments.join(" "),
+            output.status
+        );
+    }
+    Ok(printed)
+}
+
+/// CPU time, user and system, of the children waited for so far, seconds.
+fn children_cpu_s() -> Result<f64> {
+    let stat = procfs::process::Process::myself()?.stat()?;
+    let ticks = stat.cutime + stat.cstime;
+    Ok(ticks as f64 / procfs::ticks_per_second() as f64)
+}
