@@ -228,7 +228,7 @@ fn mishaps(run: &Run) -> Markup {
 fn meanwhile(run: &Run, observed: &Observed) -> Markup {
     let cpu = figures::cpu(run, observed);
     let server = figures::server(run, observed);
-    let table = parts::observation(run);
+    let (table, counters) = (parts::observation(run), parts::counters(run));
     let gaps = run.observation.as_ref().map_or(&[][..], |seen| &seen.gaps);
     section(
         "What PostgreSQL and the machine did",
@@ -240,6 +240,7 @@ fn meanwhile(run: &Run, observed: &Observed) -> Markup {
             } }
             @if table.rows.is_empty() { p.soft { "Nobody watched." } }
             (filled(&table))
+        @if counters.rows.len() > 0 { details { summary { "All " (counters.rows.len()) " counters that moved" } (counters.html()) } }
             h3 { "The driver" }
             (parts::driver(run).html())
         },

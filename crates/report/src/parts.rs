@@ -2,9 +2,9 @@
 
 mod surroundings;
 
-pub(crate) use surroundings::{disks, driver, environment, observation, settings};
+pub(crate) use surroundings::{counters, disks, driver, environment, observation, settings};
 
-use crate::format::{count, decimal, significant};
+use crate::format::{count, decimal, response, significant};
 use crate::table::{Cell, Table, Tone, numbers, verbatim, words};
 use crate::words::{kind, kinds};
 use std::collections::BTreeMap;
@@ -260,21 +260,21 @@ pub(crate) fn pauses(run: &Run) -> Table {
     let mut table = Table::new([
         words("Of"),
         words("what"),
-        numbers("mean [s]"),
-        numbers("p50 [s]"),
-        numbers("p90 [s]"),
-        numbers("max [s]"),
+        numbers("mean"),
+        numbers("p50"),
+        numbers("p90"),
+        numbers("max"),
     ]);
-    let seconds = |ms: f64| Cell::from(significant(ms / 1e3));
+    let shown = |ms: f64| Cell::from(response(ms));
     let mut add = |of: String, what: &str, times: Option<Times>| {
         if let Some(times) = times {
             table.row([
                 of.into(),
                 what.into(),
-                seconds(times.mean),
-                seconds(times.p50),
-                seconds(times.p90),
-                seconds(times.max),
+                shown(times.mean),
+                shown(times.p50),
+                shown(times.p90),
+                shown(times.max),
             ]);
         }
     };

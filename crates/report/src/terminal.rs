@@ -46,7 +46,7 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
     }
     let report = directory.join("report.html");
     // A path is not wrapped, so that it can be opened or copied.
-    out.push_str(&plain(&format!("Report: {}\n", report.display())));
+    let _ = writeln!(out, "Report: {}", plain(&report.display().to_string()));
     // They have kept numbers and units together; now they would only be hard to search for.
     out.replace('\u{a0}', " ")
 }

@@ -17,10 +17,10 @@ fn sentence(text: String, tone: Tone) -> Sentence {
     Sentence { text, tone }
 }
 
-/// A driver whose latest thousandth is within this has kept up, whatever else, ms.
+/// A driver whose lateness is within this at the 99th percentile has kept up, whatever else, ms.
 const LATENESS_HARMLESS_MS: f64 = 2.0;
-/// And so has one within this part of the 90th percentile that it timed.
-const LATENESS_SHARE_OF_P90: f64 = 0.05;
+/// And so has one within this part of the 99th percentile that it timed.
+const LATENESS_SHARE: f64 = 0.05;
 /// Part of the time that driving may stand still for recording.
 const STALL_SHARE: f64 = 0.01;
 
@@ -149,12 +149,12 @@ pub(crate) fn errors(run: &Run) -> u64 {
     at_once + later
 }
 
-/// Good when something was held against rules and nothing failed; bad when something did.
+/// Bad when the run, a rule or a condition failed; good when some held and nothing else speaks against the run.
 pub(crate) fn tone(run: &Run) -> Tone {
     let (audit, checks) = (audit(run), checks(run));
     if run.run.interrupted || audit.fail + checks.fail > 0 {
         Tone::Bad
-    } else if audit.pass + checks.pass > 0 && errors(run) == 0 {
+    } else if audit.pass + checks.pass > 0 && errors(run) == 0 && driver_kept_up(run) {
         Tone::Good
     } else {
         Tone::Plain
@@ -214,14 +214,14 @@ fn how_much(run: &Run) -> Sentence {
     }
     let why = match &throughput.why_not_tpmc {
         Some(why) => format!(
-            " ({}, not tpmC: {})",
+            " This is {}, not tpmC: {}.",
             throughput.metric,
             why.trim_end_matches('.')
         ),
-        None => format!(" ({})", throughput.metric),
+        None => String::new(),
     };
     let text = format!(
-        "PostgreSQL {} answered {} {}{why} under a load {load}, for {}.",
+        "PostgreSQL {} answered {} {} under a load {load}, for {}.{why}",
         run.server.version,
         headline(run),
         metric(&throughput.metric),
@@ -300,7 +300,7 @@ fn came_out(run: &Run) -> Sentence {
             skip,
         } => {
             let skipped = if skip > 0 {
-                format!(" ({skip} could not be checked)")
+                format!(" ({skip} did not apply)")
             } else {
                 String::new()
             };
@@ -368,18 +368,18 @@ fn failed(run: &Run) -> Option<Sentence> {
 
 /// Whether the driver's own delays were too small to matter beside what it measured.
 pub(crate) fn driver_kept_up(run: &Run) -> bool {
-    let p90 = primary(run)
-        .and_then(|(_, transaction)| transaction.response_ms)
-        .map_or(0.0, |times: Times| times.p90);
+    let times: Option<Times> = primary(run).and_then(|(_, transaction)| transaction.response_ms);
+    let p99 = times.map_or(0.0, |times| times.p99);
     let driver = &run.driver;
-    driver.lateness_ms.p999 <= LATENESS_HARMLESS_MS.max(LATENESS_SHARE_OF_P90 * p90)
+    driver.lateness_ms.p99 <= LATENESS_HARMLESS_MS.max(LATENESS_SHARE * p99)
         && driver.recording_stall_s <= STALL_SHARE * run.run.measured_s
 }
 
 fn kept_up(run: &Run) -> Sentence {
     let driver = &run.driver;
     let late = format!(
-        "99.9\u{a0}% of its steps were at most {} late",
+        "99\u{a0}% of its steps were at most {} late, 99.9\u{a0}% at most {}",
+        response(driver.lateness_ms.p99),
         response(driver.lateness_ms.p999)
     );
     let stalled = match driver.recording_stall_s {

@@ -1,6 +1,6 @@
 //! The tables about what a run ran on.
 
-use crate::format::{bytes, count, counted, duration, response, significant};
+use crate::format::{bytes, count, counted, decimal, duration, response, significant};
 use crate::table::{Table, numbers, verbatim, words};
 use crate::words::scale;
 use tenbin_record::Run;
@@ -295,24 +295,118 @@ pub(crate) fn settings(run: &Run, all: bool) -> Table {
     table
 }
 
-/// CPU, log and counters of the server in the measurement interval; empty when nobody watched.
+/// Counters that a reader of any workload asks for.
+const KEY_COUNTERS: [&str; 19] = [
+    "pg_stat_database.xact_commit",
+    "pg_stat_database.xact_rollback",
+    "pg_stat_database.blks_hit",
+    "pg_stat_database.blks_read",
+    "pg_stat_database.temp_bytes",
+    "pg_stat_database.deadlocks",
+    "pg_stat_io.reads",
+    "pg_stat_io.writes",
+    "pg_stat_io.fsyncs",
+    "pg_stat_wal.wal_records",
+    "pg_stat_wal.wal_fpi",
+    "pg_stat_wal.wal_buffers_full",
+    "pg_stat_checkpointer.num_timed",
+    "pg_stat_checkpointer.num_requested",
+    "pg_stat_checkpointer.buffers_written",
+    "pg_stat_bgwriter.checkpoints_timed",
+    "pg_stat_bgwriter.checkpoints_req",
+    "pg_stat_bgwriter.buffers_checkpoint",
+    "pg_stat_user_tables.autovacuum_count",
+];
+
+/// CPU, log and the counters most asked for in the measurement interval; empty when nobody watched.
 pub(crate) fn observation(run: &Run) -> Table {
-    let mut table = Table::new([
-        words("What"),
-        numbers("in all"),
-        numbers("a second"),
-        numbers("a transaction"),
-    ]);
     let Some(seen) = &run.observation else {
-        return table;
+        return Growth::of(run, 0.0).table;
     };
-    let completed: u64 = run
-        .result
-        .transactions
-        .values()
-        .map(|kind| kind.completed)
-        .sum();
-    let mut add = |name: String, value: f64, shown: fn(f64) -> String| {
+    let mut growth = Growth::of(run, seen.interval_s);
+    let seconds = |s: f64| response(s * 1e3);
+    if let Some(cpu) = seen.driver_cpu {
+        growth.add("CPU of tenbin", cpu.total_s(), seconds);
+    }
+    for (kind, cpu) in seen
+        .server_cpu
+        .iter()
+        .filter(|(_, cpu)| cpu.total_s() > 0.0)
+    {
+        growth.add(
+            &format!("CPU of {}", kind.replace('_', " ")),
+            cpu.total_s(),
+            seconds,
+        );
+    }
+    if let Some(size) = seen.wal_bytes {
+        growth.add("write-ahead log", size, bytes);
+    }
+    for name in KEY_COUNTERS {
+        if let Some(value) = seen.counters.get(name) {
+            growth.add(name, *value, shown(name));
+        }
+    }
+    growth.table
+}
+
+/// Every counter that moved in the measurement interval.
+pub(crate) fn counters(run: &Run) -> Table {
+    let Some(seen) = &run.observation else {
+        return Growth::of(run, 0.0).table;
+    };
+    let mut growth = Growth::of(run, seen.interval_s);
+    for (name, value) in &seen.counters {
+        growth.add(name, *value, shown(name));
+    }
+    growth.table
+}
+
+/// How a counter's amounts are written.
+fn shown(name: &str) -> fn(f64) -> String {
+    let number = |value: f64| {
+        if value.fract() == 0.0 {
+            decimal(value, 0)
+        } else {
+            significant(value)
+        }
+    };
+    if name.ends_with("bytes") {
+        bytes
+    } else {
+        number
+    }
+}
+
+/// A table of what grew: in all, a second, a transaction.
+struct Growth {
+    table: Table,
+    seconds: f64,
+    completed: f64,
+}
+
+impl Growth {
+    fn of(run: &Run, seconds: f64) -> Self {
+        let completed: u64 = run
+            .result
+            .transactions
+            .values()
+            .map(|kind| kind.completed)
+            .sum();
+        let columns = [
+            words("What"),
+            numbers("in all"),
+            numbers("a second"),
+            numbers("a transaction"),
+        ];
+        Self {
+            table: Table::new(columns),
+            seconds,
+            completed: completed as f64,
+        }
+    }
+
+    fn add(&mut self, name: &str, value: f64, shown: impl Fn(f64) -> String) {
         let part = |of: f64| {
             if of > 0.0 {
                 shown(value / of)
@@ -320,34 +414,12 @@ pub(crate) fn observation(run: &Run) -> Table {
                 "–".into()
             }
         };
-        table.row([
+        let (second, transaction) = (part(self.seconds), part(self.completed));
+        self.table.row([
             name.into(),
             shown(value).into(),
-            part(seen.interval_s).into(),
-            part(completed as f64).into(),
+            second.into(),
+            transaction.into(),
         ]);
-    };
-    let seconds: fn(f64) -> String = |s| response(s * 1e3);
-    if let Some(cpu) = seen.driver_cpu {
-        add("CPU of tenbin".into(), cpu.total_s(), seconds);
     }
-    for (kind, cpu) in &seen.server_cpu {
-        add(
-            format!("CPU of {}", kind.replace('_', " ")),
-            cpu.total_s(),
-            seconds,
-        );
-    }
-    if let Some(size) = seen.wal_bytes {
-        add("write-ahead log".into(), size, bytes);
-    }
-    for (name, value) in &seen.counters {
-        let shown = if name.ends_with("bytes") {
-            bytes
-        } else {
-            significant
-        };
-        add(name.clone(), *value, shown);
-    }
-    table
 }

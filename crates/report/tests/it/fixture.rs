@@ -144,7 +144,9 @@ fn result() -> RunResult {
         throughput: Throughput {
             metric: "NOPM".into(),
             value: 18_043.0,
-            why_not_tpmc: Some("the run had no keying and think times".into()),
+            why_not_tpmc: Some(
+                "unpaced: the terminals neither keyed nor thought (--pacing spec for tpmC)".into(),
+            ),
             transactions_per_s: 668.3,
         },
         transactions,
@@ -385,7 +387,11 @@ pub(crate) fn bad_run() -> Run {
     result.checks[2].note = Some("the server was gone".into());
     let delivery = result.deferred.get_mut("delivery").unwrap();
     (delivery.errors, delivery.remaining) = (2, 7);
-    run.driver.lateness_ms.p999 = 48.0;
+    (
+        run.driver.lateness_ms.p99,
+        run.driver.lateness_ms.p999,
+        run.driver.lateness_ms.max,
+    ) = (12.0, 48.0, 77.0);
     run.driver.recording_stall_s = 1.5;
     let fsync = Setting {
         value: "off".into(),

@@ -24,6 +24,7 @@ fn an_empty_run_in_a_terminal() {
 #[test]
 fn a_terminal_of_80_columns_is_enough() {
     for run in [run(), bad_run(), empty_run()] {
+        assert!(shown(&run).ends_with("report.html\n"));
         for line in shown(&run).lines() {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
