@@ -171,8 +171,7 @@ impl Workload for Shaped {
             for value in values.iter().cycle().take(*executions) {
                 session.execute("s", &[Param::I64(*value), Param::I32(7)]);
             }
-            let mut replies = session.sync().await?;
-            while let Some(mut reply) = replies.next() {
+            for mut reply in session.sync().await? {
                 while let Some(row) = reply.row() {
                     std::hint::black_box(row.raw(0)?);
                 }

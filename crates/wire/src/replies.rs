@@ -14,19 +14,18 @@ impl<'a> Replies<'a> {
     pub(crate) fn new(frames: &'a [u8]) -> Self {
         Self { rest: frames }
     }
+}
+
+impl<'a> Iterator for Replies<'a> {
+    type Item = Reply<'a>;
 
     /// The next statement's answer.
-    #[allow(
-        clippy::should_implement_trait,
-        reason = "`for` would end the borrow of the session too early to matter, and `Iterator` adds nothing here"
-    )]
     #[inline]
-    pub fn next(&mut self) -> Option<Reply<'a>> {
+    fn next(&mut self) -> Option<Reply<'a>> {
         let start = self.rest;
         while let Ok(Some(frame)) = next_frame(self.rest) {
-            let size_bytes = frame.size_bytes();
             let at = start.len() - self.rest.len();
-            self.rest = &self.rest[size_bytes..];
+            self.rest = &self.rest[frame.size_bytes()..];
             if let b'C' | b'I' = frame.tag {
                 let tag = frame.body.split_last().map_or(&[][..], |(_, tag)| tag);
                 return Some(Reply {

@@ -28,9 +28,9 @@ fn one_round_trip_carries_many_statements() {
         .execute("put", &[Param::I32(-2), Param::Null]);
     connection.session.execute("get", &[]);
     connection.session.execute("commit", &[]);
-    let mut replies = connection.sync().expect("answers");
+    let replies = connection.sync().expect("answers");
     let mut tags = Vec::new();
-    while let Some(mut reply) = replies.next() {
+    for mut reply in replies {
         tags.push((reply.tag(), reply.affected()));
         if reply.tag() == "SELECT 2" {
             let first = reply.row().expect("a row");
@@ -95,9 +95,9 @@ fn simple_and_extended_requests_may_share_a_round_trip() {
     connection.session.execute("one", &[Param::I32(1)]);
     connection.session.query("SELECT 2");
     connection.session.execute("one", &[Param::I32(3)]);
-    let mut replies = connection.sync().expect("answers");
+    let replies = connection.sync().expect("answers");
     let mut values = Vec::new();
-    while let Some(mut reply) = replies.next() {
+    for mut reply in replies {
         values.push(reply.row().expect("a row").int(0).expect("a number"));
     }
     assert_eq!(values, [1, 2, 3]);
@@ -208,9 +208,9 @@ fn a_request_larger_than_the_sockets_buffers_goes_out_while_answers_come_in() {
         for _ in 0..16 {
             connection.session.execute("echo", &[Param::Text(&long)]);
         }
-        let mut replies = connection.sync().expect("answers");
+        let replies = connection.sync().expect("answers");
         let mut count = 0;
-        while let Some(mut reply) = replies.next() {
+        for mut reply in replies {
             assert_eq!(
                 reply.row().map(|row| row.text(0).map(str::len)),
                 Some(Ok(long.len()))

@@ -49,9 +49,9 @@ fn outcome(greeting: &[u8], pieces: &[&[u8]]) -> String {
         };
         match connection.query("SELECT 1") {
             Err(error) => format!("failed: {error:?}"),
-            Ok(mut replies) => {
+            Ok(replies) => {
                 let mut read = String::new();
-                while let Some(mut reply) = replies.next() {
+                for mut reply in replies {
                     while let Some(row) = reply.row() {
                         for column in 0..=row.columns().min(20) {
                             let _ = write!(read, "{:?} {:?}", row.raw(column), row.int(column));

@@ -93,8 +93,8 @@ fn large_requests_go_out_on_a_loop_that_watches_for_reading_alone() {
             for _ in 0..4 {
                 session.execute("length", &[Param::Text(long)]);
             }
-            let mut replies = session.sync().await.expect("answers");
-            while let Some(mut reply) = replies.next() {
+            let replies = session.sync().await.expect("answers");
+            for mut reply in replies {
                 let row = reply.row().expect("a row");
                 assert_eq!(
                     (row.int(0), row.text(1).map(str::len)),
