@@ -32,7 +32,10 @@ pub(crate) fn generate(check: bool) -> Result<()> {
 
 fn files() -> Result<Vec<(String, String)>> {
     let mut files = vec![("docs/cli.md".to_owned(), command_reference()?)];
-    for (name, text) in tenbin_record::schemas() {
+    for (name, text) in tenbin_record::schemas()
+        .into_iter()
+        .chain(tenbin_study::schemas())
+    {
         files.push((format!("docs/schema/{name}"), text));
     }
     Ok(files)

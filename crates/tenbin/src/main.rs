@@ -37,7 +37,9 @@ enum Command {
     Run(cmd::run::Args),
     Load(cmd::load::Args),
     Check(cmd::check::Args),
+    Compare(cmd::compare::Args),
     Report(cmd::report::Args),
+    Server(cmd::server::Args),
     Doctor(cmd::doctor::Args),
 }
 
@@ -50,7 +52,9 @@ fn main() -> ExitCode {
         Command::Run(args) => cmd::run::run(args),
         Command::Load(args) => cmd::load::run(args),
         Command::Check(args) => cmd::check::run(&args),
+        Command::Compare(args) => cmd::compare::run(&args),
         Command::Report(args) => cmd::report::run(&args),
+        Command::Server(args) => cmd::server::run(args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     };
     exit::finish(result)

@@ -19,7 +19,7 @@ pub(crate) struct WhichArgs {
     /// Directory of installed server programs, as `pg_config --bindir` prints
     #[arg(long, value_name = "DIR")]
     pub(crate) pg_bin: Option<PathBuf>,
-    /// A server that someone else runs: postgres://user@host:5432/database
+    /// A server that someone else runs: `postgres://user@host:5432/database`
     #[arg(long, value_name = "URL")]
     pub(crate) dsn: Option<String>,
 }
@@ -56,12 +56,23 @@ impl From<tenbin_server::Error> for Failure {
 
 impl WhichArgs {
     /// The programs to run, when it is not someone else's server.
-    fn source(&self) -> Result<Source> {
+    pub(crate) fn source(&self) -> Result<Source> {
         Ok(match (&self.pg, &self.pg_bin) {
             (Some(version), _) => Source::release(version)?,
             (None, Some(directory)) => Source::bin(directory),
             (None, None) => Source::default(),
         })
+    }
+}
+
+impl EmbeddedArgs {
+    /// The user's settings, name and value.
+    pub(crate) fn settings(&self) -> Result<Vec<(String, String)>> {
+        let parsed = self
+            .set
+            .iter()
+            .map(|text| tenbin_server::settings::parse(text));
+        Ok(parsed.collect::<std::result::Result<_, _>>()?)
     }
 }
 
@@ -89,11 +100,7 @@ impl Place {
                 embedded: None,
             });
         }
-        let settings = setup
-            .set
-            .iter()
-            .map(|text| tenbin_server::settings::parse(text))
-            .collect::<std::result::Result<_, _>>()?;
+        let settings = setup.settings()?;
         let live = Mutex::new(Live::new(quiet));
         let live = Arc::new(live);
         let shown = Arc::clone(&live);

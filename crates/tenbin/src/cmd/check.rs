@@ -24,7 +24,7 @@ enum Workload {
     after_help = "Example:\n  tenbin check tpcc --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
 )]
 struct TpccArgs {
-    /// The server: postgres://user@host:5432/database
+    /// The server: `postgres://user@host:5432/database`
     #[arg(long, value_name = "URL")]
     dsn: String,
     /// Print the findings as JSON

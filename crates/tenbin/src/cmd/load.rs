@@ -25,7 +25,7 @@ enum Workload {
     after_help = "Example:\n  tenbin load tpcc --dsn postgres://me@localhost/bench --warehouses 20\n\nTables of another making are never touched; --replace drops what an earlier load made."
 )]
 struct TpccArgs {
-    /// The server: postgres://user@host:5432/database
+    /// The server: `postgres://user@host:5432/database`
     #[arg(long, value_name = "URL")]
     dsn: String,
     #[command(flatten)]

@@ -1,6 +1,6 @@
 //! `tenbin report`: a run directory as people read it.
 
-use crate::exit::{Answer, Failure, Result};
+use crate::exit::{Answer, Class, Failure, Result};
 use clap::ValueEnum;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let directory = RunDir::open(&args.directory)?;
+    let directory =
+        RunDir::open(&args.directory).map_err(|error| Failure::new(Class::BadInput, error))?;
     let run = directory.run();
     let text = match args.format {
         Format::Html => {

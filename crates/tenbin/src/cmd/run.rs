@@ -110,9 +110,13 @@ fn announce(place: &Place) {
         } else {
             &setting.reason
         };
-        eprintln!(
-            "  {:<34} {reason}",
+        let line = format!(
+            "  {:<36} {reason}",
             format!("{} = {}", setting.name, setting.value)
         );
+        let indent = " ".repeat(39);
+        for line in textwrap::wrap(&line, textwrap::Options::new(80).subsequent_indent(&indent)) {
+            eprintln!("{line}");
+        }
     }
 }

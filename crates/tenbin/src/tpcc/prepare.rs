@@ -118,7 +118,7 @@ pub(crate) fn load(
             "loaded {} warehouses in {seconds:.1} s ({} rows, {}/s)",
             options.warehouses,
             HumanCount(progress.rows),
-            crate::units::bytes((progress.bytes as f64 / seconds).round() as u64)
+            crate::units::bytes(crate::units::whole(progress.bytes as f64 / seconds))
         );
     }
     Ok(loaded.meta)
@@ -132,7 +132,7 @@ fn describe(progress: &load::Progress, warehouses: u32) -> String {
     format!(
         "loading {warehouses} warehouses {} {} rows/s, {}{left}",
         bar(progress.fraction),
-        HumanCount(rate as u64),
+        HumanCount(crate::units::whole(rate)),
         progress.stage
     )
 }

@@ -39,6 +39,9 @@ fn rules() -> Rules {
 struct Laboratory {
     server: Embedded,
     c_load: NuRandC,
+    /// Conditions that small tables break from the start: the standard's first W_YTD and D_YTD are
+    /// the sums of 3,000 customers' payments a district, and it has 2,100 delivered orders.
+    as_loaded: Vec<&'static str>,
 }
 
 impl Laboratory {
@@ -51,13 +54,15 @@ impl Laboratory {
             ..tenbin_server::Options::default()
         };
         let server = Embedded::start(options).unwrap();
+        let c_load = NuRandC {
+            last: 0,
+            customer: 0,
+            item: 0,
+        };
         let mut laboratory = Self {
             server,
-            c_load: NuRandC {
-                last: 0,
-                customer: 0,
-                item: 0,
-            },
+            c_load,
+            as_loaded: Vec::new(),
         };
         laboratory.load();
         laboratory
@@ -80,6 +85,9 @@ impl Laboratory {
         )
         .unwrap();
         self.c_load = loaded.meta.c;
+        self.as_loaded.clear();
+        self.as_loaded = self.broken();
+        assert_eq!(self.as_loaded, ["8", "9", "11"]);
     }
 
     fn tpcc(&self, rules: Rules) -> Tpcc {
@@ -112,7 +120,7 @@ impl Laboratory {
         )
     }
 
-    /// Conditions that do not hold.
+    /// Conditions that do not hold, but did after the load.
     fn broken(&self) -> Vec<&'static str> {
         let config = self.server.target().config();
         let stop = AtomicBool::new(false);
@@ -128,6 +136,7 @@ impl Laboratory {
             .into_iter()
             .filter(|result| result.verdict == checks::Verdict::Fail)
             .map(|result| result.condition)
+            .filter(|condition| !self.as_loaded.contains(condition))
             .collect()
     }
 

@@ -1,4 +1,10 @@
 //! tenbin as a whole, on real servers.
+#![allow(
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    clippy::doc_markdown,
+    reason = "tests: a panic is the answer, and prose is prose"
+)]
 
 mod command;
 mod faults;

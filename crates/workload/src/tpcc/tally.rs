@@ -46,11 +46,10 @@ impl Default for Bins {
 
 impl Bins {
     fn count(&mut self, number: i32, range: u32) {
-        let index = (i64::from(number) - 1) * NUMBER_BINS as i64 / i64::from(range.max(1));
-        if let Some(bin) = usize::try_from(index)
-            .ok()
-            .and_then(|index| self.0.get_mut(index))
-        {
+        let Ok(offset) = usize::try_from(i64::from(number) - 1) else {
+            return;
+        };
+        if let Some(bin) = self.0.get_mut(offset * NUMBER_BINS / range.max(1) as usize) {
             *bin += 1;
         }
     }
