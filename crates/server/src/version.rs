@@ -83,21 +83,11 @@ impl Version {
                 }
             })
     }
-
-    /// The three numbers of a semantic version, as package archives write it: 18.6.0, 9.6.24.
-    #[must_use]
-    pub fn semantic(self) -> (u32, u32, u32) {
-        if self.0 >= 100_000 {
-            (self.0 / 10_000, self.0 % 10_000, 0)
-        } else {
-            (self.0 / 10_000, self.0 / 100 % 100, self.0 % 100)
-        }
-    }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.semantic() {
+        match numbers_of(self.0) {
             (major, minor, _) if major >= 10 => write!(f, "{major}.{minor}"),
             (first, second, patch) => write!(f, "{first}.{second}.{patch}"),
         }
@@ -112,8 +102,7 @@ impl FromStr for Version {
         let parts = numbers(text)?;
         match parts[..] {
             [first, second, patch] if first < 10 => Ok(Self(first * 10_000 + second * 100 + patch)),
-            // Archives add a third number to 10 and later; it is always 0.
-            [major, minor] | [major, minor, 0] if major >= 10 => Ok(Self(major * 10_000 + minor)),
+            [major, minor] if major >= 10 => Ok(Self(major * 10_000 + minor)),
             _ => Err(()),
         }
     }
@@ -133,7 +122,7 @@ impl Major {
 
 impl fmt::Display for Major {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Version(self.0).semantic() {
+        match numbers_of(self.0) {
             (major, _, _) if major >= 10 => write!(f, "{major}"),
             (first, second, _) => write!(f, "{first}.{second}"),
         }
@@ -149,6 +138,15 @@ impl FromStr for Major {
             [first, second] if first < 10 => Ok(Self(first * 10_000 + second * 100)),
             _ => Err(()),
         }
+    }
+}
+
+/// First, second and third number behind `server_version_num`: 9, 6, 24; 18, 6, 0.
+fn numbers_of(num: u32) -> (u32, u32, u32) {
+    if num >= 100_000 {
+        (num / 10_000, num % 10_000, 0)
+    } else {
+        (num / 10_000, num / 100 % 100, num % 100)
     }
 }
 
@@ -225,14 +223,13 @@ mod tests {
             assert_eq!(version.num(), num);
             assert_eq!(version.to_string(), text);
         }
-        assert_eq!("18.6.0".parse(), Ok(Version(180_006)));
         assert_eq!(
             "9.6.24".parse::<Version>().unwrap().major().to_string(),
             "9.6"
         );
         assert_eq!("17.5".parse::<Version>().unwrap().major().to_string(), "17");
         for bad in [
-            "", "18", "9.6", "18.6.1", "18.x", "+18.6", "18.", "1.2.3.4", "18.100",
+            "", "18", "9.6", "18.6.0", "18.x", "+18.6", "18.", "1.2.3.4", "18.100",
         ] {
             assert!(bad.parse::<Version>().is_err(), "{bad}");
         }
