@@ -70,3 +70,28 @@ impl fmt::Debug for Progress {
         f.write_str("Progress")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_of_what_takes_long_and_gives_up_at_the_limit() {
+        let (told, hears) = mpsc::channel();
+        let progress = Progress::new(move |step, elapsed| {
+            let _ = told.send((step.to_owned(), elapsed));
+        });
+        // Work that ends when it has been told of.
+        let (step, elapsed) = progress
+            .during("waiting", Duration::from_mins(1), move || hears.recv())
+            .unwrap()
+            .unwrap();
+        assert_eq!(step, "waiting");
+        assert!(elapsed >= PATIENCE);
+
+        let (_keeps, never) = mpsc::channel::<()>();
+        let limit = Duration::from_millis(20);
+        let outcome = Progress::silent().during("never", limit, move || never.recv());
+        assert!(outcome.is_none());
+    }
+}

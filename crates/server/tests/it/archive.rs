@@ -143,3 +143,26 @@ fn without_a_network_what_is_there_is_used() {
     );
     assert_eq!(child.said("exit"), "3");
 }
+
+#[test]
+fn two_at_once_fetch_one_build() {
+    let place = open_directory();
+    // What one that was killed in the middle left.
+    std::fs::create_dir(place.path().join(".unpacking-killed")).unwrap();
+    let find = || Part::new("find").release("9.6").cache(place.path()).spawn();
+    let mut children = [find(), find()];
+    for child in &mut children {
+        assert_eq!(child.end(), Some(0), "{}", child.said("error"));
+        assert_eq!(child.said("notes"), "");
+    }
+    let build = place
+        .path()
+        .join(format!("postgresql-{}", children[0].said("version")));
+    for child in &children {
+        assert_eq!(child.said("bin"), build.join("bin").to_str().unwrap());
+    }
+    let mut names = crate::names(place.path());
+    names.sort();
+    let expected = [".lock", "newest-9.6"].map(|name| place.path().join(name));
+    assert_eq!(names, [expected.as_slice(), &[build]].concat());
+}
