@@ -55,8 +55,9 @@ fn main() -> Outcome<()> {
     for _ in 0..repetitions {
         let raw_s = raw(dsn, &files)?;
         let load_s = loaded(dsn, warehouses)?;
+        let check_s = checked(dsn)? / f64::from(warehouses);
         println!(
-            "raw {raw_s:.2} s, load {load_s:.2} s, ratio {:.2}",
+            "raw {raw_s:.2} s, load {load_s:.2} s, ratio {:.2}; checks {check_s:.3} s a warehouse",
             load_s / raw_s
         );
         ratios.push(load_s / raw_s);
