@@ -71,35 +71,58 @@ pub fn drive<W: Workload>(
         board: &board,
         threads,
     };
-    let watch = Watch::new(&control, &board, options, kinds.len());
+    in_threads(&common, any_deferred, sink, progress, stop)
+}
+
+/// Starts all threads and waits for them.
+fn in_threads<W: Workload>(
+    common: &Common<'_, W>,
+    any_deferred: bool,
+    sink: Option<&mut dyn RowSink<W::Output>>,
+    progress: &mut dyn FnMut(&Progress<'_>),
+    stop: &AtomicBool,
+) -> Result<Driven<W::Tally>, DriveError> {
+    let control = common.control;
+    let abandon = |source| {
+        control.abandon();
+        DriveError::System {
+            what: "start a thread",
+            source,
+        }
+    };
     thread::scope(|scope| {
-        let (common, control) = (&common, &control);
-        let (recorder, inbox) = recorder(threads as usize);
+        let (recorder, inbox) = recorder(common.threads as usize);
         let recorder = sink.is_some().then_some(recorder);
-        let recording = sink.map(|sink| scope.spawn(|| inbox.feed(sink, control)));
+        let recording = sink
+            .map(|sink| named("tenbin-rows").spawn_scoped(scope, || inbox.feed(sink, control)))
+            .transpose()
+            .map_err(abandon)?;
         let (tell, told) = channel();
-        let shards: Vec<_> = (0..threads)
-            .map(|index| {
-                let share = Share::new(index, options, any_deferred);
-                let (recorder, over) = (recorder.clone(), Over(tell.clone()));
-                scope.spawn(move || {
-                    let shard = Shard::new(common, share, recorder)?;
-                    shard.run(|| over.say(Note::Ready))
-                })
+        let spawn = |index| {
+            let share = Share::new(index, common.options, any_deferred);
+            let (recorder, over) = (recorder.clone(), Over(tell.clone()));
+            named("tenbin-rte").spawn_scoped(scope, move || {
+                let shard = Shard::new(common, share, recorder)?;
+                shard.run(|| over.say(Note::Ready))
             })
-            .collect();
+        };
+        let shards: Result<Vec<_>, _> = (0..common.threads).map(spawn).collect();
+        let shards = shards.map_err(abandon)?;
         drop((recorder, tell));
-        let watched = watch.until_over(&told, progress, stop);
+        let watched = Watch::new(common).until_over(&told, progress, stop);
         let books: Vec<_> = shards.into_iter().map(join).collect();
-        let cpu_recording_s = recording.map_or(0.0, join);
-        let books = books.into_iter().collect::<Result<Vec<_>, _>>()?;
         let usage = Usage {
-            threads,
-            cpu_recording_s,
+            threads: common.threads,
+            cpu_recording_s: recording.map_or(0.0, join),
             ..Usage::default()
         };
+        let books = books.into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(sum_up(control, watched, books, usage))
     })
+}
+
+fn named(name: &str) -> thread::Builder {
+    thread::Builder::new().name(name.to_owned())
 }
 
 /// Raises the limit of open files where the connections need it.
@@ -172,12 +195,12 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(control: &'a Control, board: &'a Board, options: &'a Options, kinds: usize) -> Self {
+    fn new<W: Workload>(common: &Common<'a, W>) -> Self {
         Self {
-            control,
-            board,
-            options,
-            nothing: vec![KindProgress::default(); kinds],
+            control: common.control,
+            board: common.board,
+            options: common.options,
+            nothing: vec![KindProgress::default(); common.kinds.len()],
             timeline: None,
             started_at: SystemTime::now(),
             interrupted: false,

@@ -409,6 +409,10 @@ fn what_cannot_start_says_why() {
         "{message}"
     );
 
+    let many = 2_000_000_000;
+    let message = cannot_start(&good, &options(many, many)).to_string();
+    assert!(message.contains("open files"), "{message}");
+
     let message = cannot_start(&good, &options(1, 2)).to_string();
     assert!(
         message.contains("2 connections for 1 terminals"),
