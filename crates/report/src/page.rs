@@ -240,7 +240,7 @@ fn meanwhile(run: &Run, observed: &Observed) -> Markup {
             } }
             @if table.rows.is_empty() { p.soft { "Nobody watched." } }
             (filled(&table))
-        @if counters.rows.len() > 0 { details { summary { "All " (counters.rows.len()) " counters that moved" } (counters.html()) } }
+        @if !counters.rows.is_empty() { details { summary { "All " (counters.rows.len()) " counters that moved" } (counters.html()) } }
             h3 { "The driver" }
             (parts::driver(run).html())
         },
