@@ -35,6 +35,18 @@ pub(crate) fn kind(name: &str) -> String {
     name.split('_').map(capital).collect::<Vec<_>>().join("-")
 }
 
+/// A kind of process as people write it.
+pub(crate) fn process(kind: &str) -> String {
+    match kind {
+        "driver" => "tenbin".into(),
+        "client_backend" => "backends".into(),
+        "exited" => "processes that ended".into(),
+        "other" => "other processes".into(),
+        "io_worker" => "I/O workers".into(),
+        kind => kind.replace("wal_", "WAL ").replace('_', " "),
+    }
+}
+
 /// The workload: results of the TPC's are never called theirs.
 pub(crate) fn workload(run: &Run) -> String {
     match run.workload.name.as_str() {
