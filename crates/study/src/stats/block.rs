@@ -1,6 +1,6 @@
 //! How long the blocks of a block bootstrap should be.
 
-use super::mean;
+use super::{mean, whole};
 
 /// Lags that must be without correlation in a row: K in the paper.
 const QUIET_LAGS: usize = 5;
@@ -17,7 +17,7 @@ pub(crate) fn length(series: &[f64]) -> f64 {
     }
     let n = count as f64;
     let most = (3.0 * n.sqrt()).min(n / 3.0).ceil();
-    let most_lags = (n.sqrt().ceil() as usize + QUIET_LAGS).min(count - 2);
+    let most_lags = (whole(n.sqrt().ceil()) + QUIET_LAGS).min(count - 2);
     let mean = mean(series);
     let deviations: Vec<f64> = series.iter().map(|value| value - mean).collect();
     let covariances: Vec<f64> = (0..=most_lags)
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::stats::tests::autoregressive;
 
-    /// Expected values from arch.bootstrap.optimal_block_length (column `circular`), arch 8.0.0,
+    /// Expected values from `arch.bootstrap.optimal_block_length` (column `circular`), arch 8.0.0,
     /// of the same series.
     #[test]
     fn lengths_are_those_of_arch() {

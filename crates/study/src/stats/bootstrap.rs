@@ -48,7 +48,9 @@ impl Draws {
 
     /// A number from 0 up to and without `bound`; its bias is below 2^-32 for bounds up to 2^32.
     fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.random.next_u64()) * bound as u128) >> 64) as usize
+        let scaled = u128::from(self.random.next_u64()) * bound as u128;
+        // Below `bound`, which is a usize.
+        usize::try_from(scaled >> 64).unwrap_or_default()
     }
 }
 
@@ -56,7 +58,7 @@ impl Draws {
 mod tests {
     use super::*;
     use crate::stats::tests::autoregressive;
-    use crate::stats::{block, mean, quantile};
+    use crate::stats::{block, mean, quantile, whole};
     use proptest::prelude::*;
 
     proptest! {
@@ -96,7 +98,7 @@ mod tests {
     fn the_spread_of_draws_is_that_of_the_mean_of_a_correlated_series() {
         let series = autoregressive(4000, 0.6, 7);
         let expected = 1.0 / (0.4 * 4000.0_f64.sqrt());
-        let length = block::length(&series).round() as usize;
+        let length = whole(block::length(&series).round());
         let ratio = |block: usize| {
             let mut draws = Draws::new(series.len(), block, 3);
             let mut means: Vec<f64> = (0..DRAWS)
@@ -124,7 +126,7 @@ mod tests {
         let held = |block: fn(&[f64]) -> f64| {
             let holds = |seed: &u64| {
                 let series = autoregressive(60, 0.4, *seed);
-                let mut draws = Draws::new(60, block(&series).round() as usize, *seed);
+                let mut draws = Draws::new(60, whole(block(&series).round()), *seed);
                 let mut means: Vec<f64> = (0..200)
                     .map(|_| weighted_mean(&series, draws.next()))
                     .collect();

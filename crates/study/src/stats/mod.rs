@@ -7,10 +7,20 @@ pub(crate) mod student;
 /// Chance that an interval of this crate is meant to hold the true value.
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
+/// A count or an index from a number of 0 or more; what is below 0 or no number is 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` from a float saturates, which is what this is for"
+)]
+pub(crate) fn whole(value: f64) -> usize {
+    value as usize
+}
+
 /// The value at a share of sorted values, between neighbours in proportion; NaN when there are none.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * sorted.len().saturating_sub(1) as f64;
-    let (below, above) = (place.floor() as usize, place.ceil() as usize);
+    let (below, above) = (whole(place), whole(place.ceil()));
     match (sorted.get(below), sorted.get(above)) {
         (Some(low), Some(high)) => low + (high - low) * (place - place.floor()),
         _ => f64::NAN,
@@ -29,7 +39,10 @@ pub(crate) mod tests {
     fn quantiles_lie_between_neighbours() {
         let sorted = [1.0, 2.0, 4.0];
         let found = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| quantile(&sorted, share));
-        assert_eq!(found, [1.0, 1.5, 2.0, 3.0, 4.0]);
+        assert_eq!(
+            found.map(f64::to_bits),
+            [1.0_f64, 1.5, 2.0, 3.0, 4.0].map(f64::to_bits)
+        );
         assert!(quantile(&[], 0.5).is_nan());
     }
 

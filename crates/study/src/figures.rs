@@ -1,0 +1,130 @@
+//! The figures that are compared.
+
+use crate::series::Statistic;
+use crate::stats::mean;
+use tenbin_record::Run;
+use tenbin_record::result::Times;
+
+/// Name, share, and where it stands.
+type Quantile = (&'static str, f64, fn(&Times) -> f64);
+
+/// Quantiles of the response time that are compared.
+const QUANTILES: [Quantile; 3] = [
+    ("p50", 0.5, |times| times.p50),
+    ("p90", 0.9, |times| times.p90),
+    ("p99", 0.99, |times| times.p99),
+];
+
+/// One figure of every trial.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Figure {
+    pub(crate) id: String,
+    pub(crate) title: String,
+    pub(crate) unit: String,
+    pub(crate) statistic: Statistic,
+    pub(crate) of_a: Vec<f64>,
+    pub(crate) of_b: Vec<f64>,
+}
+
+impl Figure {
+    pub(crate) fn a(&self) -> f64 {
+        geometric_mean(&self.of_a)
+    }
+
+    pub(crate) fn b(&self) -> f64 {
+        geometric_mean(&self.of_b)
+    }
+}
+
+/// What lies in the middle of ratios; 0 when a value is.
+fn geometric_mean(values: &[f64]) -> f64 {
+    match values {
+        // Exactly what its run says.
+        [value] => *value,
+        _ => mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).exp(),
+    }
+}
+
+/// Figures that every trial of both sides has, in the order they are shown.
+pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    let mut add =
+        |id: String, title: String, unit: &str, statistic, value: &dyn Fn(&Run) -> Option<f64>| {
+            let of = |runs: &[&Run]| {
+                runs.iter()
+                    .map(|run| value(run))
+                    .collect::<Option<Vec<f64>>>()
+            };
+            if let (Some(of_a), Some(of_b)) = (of(a), of(b)) {
+                figures.push(Figure {
+                    id,
+                    title,
+                    unit: unit.to_owned(),
+                    statistic,
+                    of_a,
+                    of_b,
+                });
+            }
+        };
+    let unit = a
+        .first()
+        .map_or("", |run| run.result.throughput.metric.as_str());
+    let throughput = |run: &Run| Some(run.result.throughput.value);
+    add(
+        "throughput".into(),
+        "throughput".into(),
+        unit,
+        Statistic::Throughput,
+        &throughput,
+    );
+    let kinds = a.first().map_or(&[][..], |run| &run.workload.kinds);
+    for kind in kinds {
+        for (quantile, share, of) in QUANTILES {
+            let statistic = Statistic::Response {
+                kind: kind.name.clone(),
+                share,
+            };
+            let response = |run: &Run| {
+                run.result
+                    .transactions
+                    .get(&kind.name)?
+                    .response_ms
+                    .as_ref()
+                    .map(of)
+            };
+            let id = format!("response_ms.{}.{quantile}", kind.name);
+            add(
+                id,
+                format!("{} {quantile}", kind.name),
+                "ms",
+                statistic,
+                &response,
+            );
+        }
+    }
+    let driver = |run: &Run| run.driver.cpu_per_transaction_us;
+    add(
+        "driver_cpu_us".into(),
+        "driver CPU per transaction".into(),
+        "µs",
+        Statistic::DriverCpu,
+        &driver,
+    );
+    let server = |run: &Run| run.observation.as_ref()?.per_transaction.server_cpu_us;
+    add(
+        "server_cpu_us".into(),
+        "server CPU per transaction".into(),
+        "µs",
+        Statistic::ServerCpu,
+        &server,
+    );
+    let wal = |run: &Run| run.observation.as_ref()?.per_transaction.wal_bytes;
+    add(
+        "wal_bytes".into(),
+        "WAL per transaction".into(),
+        "bytes",
+        Statistic::Wal,
+        &wal,
+    );
+    figures
+}

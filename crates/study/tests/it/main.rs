@@ -1,0 +1,5 @@
+//! Run directories made here, compared as the command compares them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod compare;
+mod made;
