@@ -236,10 +236,18 @@ fn how_much(run: &Run) -> Sentence {
         "PostgreSQL {} answered {} {} under a load {load}, for {}.{why}",
         run.server.version,
         headline(run),
-        metric(&throughput.metric),
+        answers(&throughput.metric),
         duration(run.run.measured_s),
     );
     sentence(text, Tone::Plain)
+}
+
+/// What the metric counts, and its name where it is one that has to be earned.
+fn answers(name: &str) -> String {
+    match name {
+        "tpmC" => format!("{} ({name})", metric(name)),
+        _ => metric(name).to_owned(),
+    }
 }
 
 fn how_quickly(run: &Run) -> Option<Sentence> {
@@ -403,7 +411,7 @@ fn kept_up(run: &Run) -> Sentence {
     } else {
         sentence(
             format!(
-                "The driver did not keep up, and the response times include its delays: {late}{stalled}."
+                "The driver was late beside what it timed, and the response times include it: {late}{stalled}."
             ),
             Tone::Bad,
         )
