@@ -239,6 +239,7 @@ impl<'c, 'a> Plot<'c, 'a> {
                 @let (from, to) = (self.x(shade.from), self.x(shade.to));
                 rect.shade x=(from) y=(self.top) width=(tenth((to - from).max(0.0)))
                     height=(self.bottom - self.top) {}
+                line.border x1=(to) x2=(to) y1=(self.top) y2=(self.bottom) {}
                 text.note x=(from) y=(self.top - 5.0) { (shade.label) }
             }
         }

@@ -1,6 +1,7 @@
 //! A run or a comparison as people read it: a self-contained HTML page, Markdown, and text for a terminal.
 
 mod chart;
+mod comparison;
 mod figures;
 mod format;
 mod markdown;
@@ -13,6 +14,7 @@ mod terminal;
 mod timeline;
 mod words;
 
+pub use comparison::{comparison_markdown, comparison_terminal};
 pub use markdown::markdown;
 pub use page::html;
 pub use terminal::terminal;

@@ -39,10 +39,7 @@ pub fn markdown(run: &Run) -> String {
         "What PostgreSQL and the machine did",
         parts::observation(run),
     );
-    section(
-        "Settings that are not the defaults",
-        parts::settings(run, false),
-    );
+    section("Settings", parts::settings(run));
     section("Environment", parts::environment(run));
     section("Disks", parts::disks(run));
     let _ = write!(

@@ -2,7 +2,7 @@
 
 use crate::scale::whole;
 use std::collections::BTreeMap;
-use tenbin_record::SampleRow;
+use tenbin_record::{SampleRow, samples};
 
 /// Most intervals of a chart.
 const MANY: f64 = 400.0;
@@ -29,8 +29,8 @@ pub(crate) enum Series {
 impl Series {
     fn of(sample: &SampleRow) -> Option<Self> {
         match (sample.source.as_ref(), sample.name.as_ref()) {
-            ("process", "cpu_user_s" | "cpu_system_s") => Some(Self::Cpu),
-            ("pg_wal", "lsn_bytes") => Some(Self::Wal),
+            (samples::CPU, samples::USER_S | samples::SYSTEM_S) => Some(Self::Cpu),
+            (samples::WAL, samples::LSN_BYTES) => Some(Self::Wal),
             ("pg_stat_database", "blks_read") => Some(Self::BlocksRead),
             _ => None,
         }
@@ -110,7 +110,7 @@ impl Observed {
         }
         let grid = self.grid;
         let looks = match sample.source.as_ref() {
-            "process" => &mut self.processes,
+            samples::CPU => &mut self.processes,
             _ => &mut self.server,
         };
         if looks.now_s.is_none_or(|now_s| sample.offset_s > now_s) {
@@ -182,7 +182,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn sample(offset_s: f64, source: &'static str, name: &'static str, value: f64) -> SampleRow {
-        let label = (source == "process").then_some("client_backend".into());
+        let label = (source == samples::CPU).then_some("client_backend".into());
         SampleRow {
             offset_s,
             source: source.into(),
@@ -204,8 +204,8 @@ mod tests {
     fn amounts_become_rates_over_the_time_observed() {
         let mut observed = Observed::new(-2.0, 4.0);
         for (offset_s, cpu_s) in [(-1.0, 9.0), (0.0, 0.5), (1.0, 1.0), (3.0, 4.0)] {
-            observed.add(&sample(offset_s, "process", "cpu_user_s", cpu_s));
-            observed.add(&sample(offset_s, "process", "cpu_system_s", 0.0));
+            observed.add(&sample(offset_s, samples::CPU, samples::USER_S, cpu_s));
+            observed.add(&sample(offset_s, samples::CPU, samples::SYSTEM_S, 0.0));
         }
         // The first look says nothing about how long it covers; the last covers two seconds.
         assert_eq!(
@@ -218,8 +218,8 @@ mod tests {
     fn growth_over_a_stretch_out_of_sight_is_spread_over_it() {
         let mut observed = Observed::new(0.0, 4.0);
         for at in [0.0, 1.0, 2.0, 3.0, 4.0] {
-            observed.add(&sample(at, "process", "cpu_user_s", 0.25));
-            if at < 0.5 || at > 3.5 {
+            observed.add(&sample(at, samples::CPU, samples::USER_S, 0.25));
+            if !(0.5..=3.5).contains(&at) {
                 observed.add(&sample(at, "pg_wal", "lsn_bytes", 400.0));
             }
         }

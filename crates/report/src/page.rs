@@ -248,14 +248,12 @@ fn meanwhile(run: &Run, observed: &Observed) -> Markup {
 }
 
 fn settings(run: &Run) -> Markup {
-    let (chosen, all) = (parts::settings(run, false), parts::settings(run, true));
+    let (chosen, all) = (parts::settings(run), parts::all_settings(run));
     section(
         "Settings",
         &html! {
-            @if chosen.rows.is_empty() { p.soft { "Every setting has its default." } } @else {
-                p.soft { "Those that are not the server's defaults." }
-                (chosen.html())
-            }
+            @if chosen.rows.is_empty() { p.soft { "Every setting has its default." } }
+            (filled(&chosen))
             @if all.rows.len() > chosen.rows.len() {
                 details { summary { "All " (all.rows.len()) " settings" } (all.html()) }
             }

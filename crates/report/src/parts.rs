@@ -2,7 +2,9 @@
 
 mod surroundings;
 
-pub(crate) use surroundings::{counters, disks, driver, environment, observation, settings};
+pub(crate) use surroundings::{
+    all_settings, counters, disks, driver, environment, observation, settings,
+};
 
 use crate::format::{count, decimal, response, significant};
 use crate::table::{Cell, Table, Tone, numbers, verbatim, words};

@@ -164,7 +164,9 @@ impl Table {
         loop {
             let excess = widths.iter().sum::<usize>().saturating_sub(room);
             let words = |i: &usize| !self.columns[*i].number && widths[*i] > NARROWEST;
-            let longest = (0..widths.len()).filter(words).max_by_key(|i| widths[*i]);
+            // Names, which stand first, give way last.
+            let rest = (1..widths.len()).filter(words).max_by_key(|i| widths[*i]);
+            let longest = rest.or_else(|| Some(0).filter(words));
             match longest {
                 Some(i) if excess > 0 => widths[i] -= 1,
                 _ => return widths,
@@ -231,6 +233,14 @@ pub(crate) fn toned(text: &str, tone: Tone, color: bool) -> String {
         format!("\x1b[{code}m{text}\x1b[0m")
     } else {
         text.to_owned()
+    }
+}
+
+/// Adds text in lines of at most `width` characters.
+pub(crate) fn lines(out: &mut String, text: &str, tone: Tone, width: usize, color: bool) {
+    for line in wrap(&plain(text), width) {
+        out.push_str(&toned(&line, tone, color));
+        out.push('\n');
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::format::{bytes, response, significant};
 use crate::parts;
-use crate::table::{Tone, plain, toned, wrap};
+use crate::table::{Tone, lines, plain, toned, wrap};
 use crate::words;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -49,13 +49,6 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
     let _ = writeln!(out, "Report: {}", plain(&report.display().to_string()));
     // They have kept numbers and units together; now they would only be hard to search for.
     out.replace('\u{a0}', " ")
-}
-
-fn lines(out: &mut String, text: &str, tone: Tone, width: usize, color: bool) {
-    for line in wrap(&plain(text), width) {
-        out.push_str(&toned(&line, tone, color));
-        out.push('\n');
-    }
 }
 
 /// A label and text whose further lines are indented below it.

@@ -35,6 +35,18 @@ pub(crate) fn kind(name: &str) -> String {
     name.split('_').map(capital).collect::<Vec<_>>().join("-")
 }
 
+/// A kind of process as people write it.
+pub(crate) fn process(kind: &str) -> String {
+    match kind {
+        "driver" => "tenbin".into(),
+        "client_backend" => "backends".into(),
+        "exited" => "processes that ended".into(),
+        "other" => "other processes".into(),
+        "io_worker" => "I/O workers".into(),
+        kind => kind.replace("wal_", "WAL ").replace('_', " "),
+    }
+}
+
 /// The workload: results of the TPC's are never called theirs.
 pub(crate) fn workload(run: &Run) -> String {
     match run.workload.name.as_str() {
@@ -224,10 +236,18 @@ fn how_much(run: &Run) -> Sentence {
         "PostgreSQL {} answered {} {} under a load {load}, for {}.{why}",
         run.server.version,
         headline(run),
-        metric(&throughput.metric),
+        answers(&throughput.metric),
         duration(run.run.measured_s),
     );
     sentence(text, Tone::Plain)
+}
+
+/// What the metric counts, and its name where it is one that has to be earned.
+fn answers(name: &str) -> String {
+    match name {
+        "tpmC" => format!("{} ({name})", metric(name)),
+        _ => metric(name).to_owned(),
+    }
 }
 
 fn how_quickly(run: &Run) -> Option<Sentence> {
@@ -391,7 +411,7 @@ fn kept_up(run: &Run) -> Sentence {
     } else {
         sentence(
             format!(
-                "The driver did not keep up, and the response times include its delays: {late}{stalled}."
+                "The driver was late beside what it timed, and the response times include it: {late}{stalled}."
             ),
             Tone::Bad,
         )

@@ -15,7 +15,7 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tenbin_wire::Target;
 
@@ -157,42 +157,14 @@ impl Home {
         }
         self.make_private(&record.data())?;
         self.make_private(&record.socket())?;
+        write_private(&record.password(), &self.password)?;
         let password_file = record.root.join("initdb.password");
         write_private(&password_file, &self.password)?;
         self.plan.account.give(&password_file)?;
-        write_private(&record.password(), &self.password)?;
-        let mut command = self
-            .plan
-            .account
-            .command(&self.plan.installation.bin.join("initdb"));
-        // Locale C, so that no index depends on the machine's collations; names and passwords
-        // as every PostgreSQL user expects them.
-        command
-            .arg("-D")
-            .arg(record.data())
-            .args([
-                "-U",
-                "postgres",
-                "-E",
-                "UTF8",
-                "--no-locale",
-                "--auth-local=trust",
-            ])
-            .arg(self.host_auth())
-            .arg("--pwfile")
-            .arg(&password_file);
-        if let Some(parent) = &self.plan.wal_parent {
-            let wal = self.place_in(parent).join("wal");
-            self.make_private(&wal)?;
-            command.arg("-X").arg(wal);
-        }
+        let mut command = self.initdb_command(&password_file)?;
         let child = command
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
             .spawn()
-            .map_err(Error::io("run", &self.plan.installation.bin.join("initdb")))?;
+            .map_err(Error::io("run", Path::new(command.get_program())))?;
         drop(gate);
         let output = self
             .plan
@@ -211,6 +183,31 @@ impl Home {
             space::check(&record.root, "a new database cluster", CLUSTER_BYTES)?;
         }
         Err(Error::Initdb { message: said })
+    }
+
+    /// Locale C, so that no index depends on the machine's collations; the superuser's name is
+    /// the one that every `PostgreSQL` user expects.
+    fn initdb_command(&self, password_file: &Path) -> Result<Command, Error> {
+        let installation = &self.plan.installation;
+        let mut command = self.plan.account.command(&installation.bin.join("initdb"));
+        command
+            .args(["-U", "postgres", "-E", "UTF8", "--no-locale"])
+            .args(["--auth-local=trust", self.host_auth()])
+            .arg("--pwfile")
+            .arg(password_file)
+            .arg("-D")
+            .arg(self.claim.record().data());
+        if let Some(parent) = &self.plan.wal_parent {
+            let wal = self.place_in(parent).join("wal");
+            self.make_private(&wal)?;
+            command.arg("-X").arg(wal);
+        }
+        command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        Ok(command)
     }
 
     /// Passwords over TCP are never sent in clear; SCRAM came with 10.
@@ -258,7 +255,6 @@ impl Home {
         self.claim.update(|record| record.port = port)?;
         let record = self.claim.record();
         let cluster = format!("tenbin-{}", record.id);
-        let configuration = record.root.join("postgresql.conf");
         let text = settings::render(
             &self.settings,
             &record.data(),
@@ -266,34 +262,36 @@ impl Home {
             port,
             &cluster,
         );
-        fs::write(&configuration, text).map_err(Error::io("write", &configuration))?;
+        let path = record.configuration();
+        fs::write(&path, text).map_err(Error::io("write", &path))?;
+        let child = self.spawn()?;
+        let pid = child.id();
+        self.child = Some(child);
+        self.wait_until_ready(pid)?;
+        self.claim.update(|record| record.note_shared_memory(pid))
+    }
+
+    fn spawn(&self) -> Result<Child, Error> {
+        let record = self.claim.record();
+        let program = self.plan.installation.bin.join("postgres");
         let path = record.log();
         let log = File::create(&path).map_err(Error::io("write", &path))?;
         let also = log.try_clone().map_err(Error::io("write", &path))?;
-        let gate = signals::gate();
-        let child = self
-            .plan
+        let _gate = signals::gate();
+        self.plan
             .account
-            .command(&self.plan.installation.bin.join("postgres"))
+            .command(&program)
             .arg("-D")
             .arg(record.data())
             .arg("-c")
-            .arg(format!("config_file={}", configuration.display()))
+            .arg(format!("config_file={}", record.configuration().display()))
             // Out of the terminal's reach: Ctrl-C is for tenbin, which then stops the server.
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(also)
             .spawn()
-            .map_err(Error::io(
-                "run",
-                &self.plan.installation.bin.join("postgres"),
-            ))?;
-        drop(gate);
-        let pid = child.id();
-        self.child = Some(child);
-        self.wait_until_ready(pid)?;
-        self.claim.update(|record| record.note_shared_memory(pid))
+            .map_err(Error::io("run", &program))
     }
 
     /// Tries to connect until it works, looking between attempts whether the server still lives.

@@ -3,7 +3,7 @@
 
 use crate::installation::Kind;
 use crate::process::{self, Process};
-use crate::{Error, stop};
+use crate::{Error, signals, stop};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -118,6 +118,11 @@ impl Record {
             password: Some(password.to_owned()),
             ..self.target()
         }
+    }
+
+    /// The server's configuration, outside its own directory: only we write it.
+    pub(crate) fn configuration(&self) -> PathBuf {
+        self.root.join("postgresql.conf")
     }
 
     /// The server's log.
@@ -439,6 +444,7 @@ fn make_directory(directory: &Path) -> std::io::Result<()> {
 
 /// Writes `record` to a new file, locks it, and puts it in the place of `path`.
 fn write(directory: &Path, path: &Path, record: &Record) -> Result<File, Error> {
+    let _gate = signals::gate();
     let attempt = || -> std::io::Result<File> {
         let mut file = new_file(directory)?;
         file.write_all(&serde_json::to_vec(record)?)?;

@@ -8,6 +8,7 @@ use crate::chart::{Chart, Layer, Stroke};
 use crate::format::{bytes, counted, significant};
 use crate::observed::{Observed, Points, Series};
 use crate::scale::{Axis, Unit};
+use crate::words::process;
 use tenbin_record::Run;
 
 /// CPU by kind of process over time; none when nobody watched.
@@ -75,14 +76,6 @@ pub(crate) fn cpu(run: &Run, observed: &Observed) -> Option<Figure> {
         chart: chart.render(),
         caption,
     })
-}
-
-fn process(kind: &str) -> String {
-    match kind {
-        "driver" => "tenbin".into(),
-        "client_backend" => "backends".into(),
-        other => other.replace('_', " "),
-    }
 }
 
 /// Log, and blocks read from outside shared buffers, over time.

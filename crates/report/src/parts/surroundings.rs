@@ -2,8 +2,9 @@
 
 use crate::format::{bytes, count, counted, decimal, duration, response, significant};
 use crate::table::{Table, numbers, verbatim, words};
-use crate::words::scale;
+use crate::words::{process, scale};
 use tenbin_record::Run;
+use tenbin_record::run::Setting;
 
 /// A table of names and what they are.
 fn facts() -> Table {
@@ -273,24 +274,45 @@ pub(crate) fn disks(run: &Run) -> Table {
     table
 }
 
-/// The settings that are not the server's defaults, or with `all` every one.
-pub(crate) fn settings(run: &Run, all: bool) -> Table {
-    let mut table = Table::new([
-        verbatim("Setting"),
-        verbatim("value"),
-        words("from"),
-        words("why"),
-    ]);
-    let chosen = |source: &str| !matches!(source, "default" | "override" | "client");
-    for (name, setting) in &run.server.settings {
-        if all || chosen(&setting.source) || setting.reason.is_some() {
+/// The settings that tenbin chose and why; where it chose none, those that are not the server's defaults.
+pub(crate) fn settings(run: &Run) -> Table {
+    let settings = &run.server.settings;
+    if settings.values().all(|setting| setting.reason.is_none()) {
+        return settings_where(run, |setting| {
+            !matches!(setting.source.as_str(), "default" | "override" | "client")
+        });
+    }
+    let mut table = Table::new([verbatim("Setting"), verbatim("value"), words("why")]);
+    for (name, setting) in settings {
+        if let Some(reason) = &setting.reason {
             table.row([
                 name.as_str().into(),
                 setting.value.as_str().into(),
-                setting.source.as_str().into(),
-                setting.reason.as_deref().unwrap_or_default().into(),
+                reason.as_str().into(),
             ]);
         }
+    }
+    table
+}
+
+/// Every setting and where its value comes from.
+pub(crate) fn all_settings(run: &Run) -> Table {
+    settings_where(run, |_| true)
+}
+
+fn settings_where(run: &Run, wanted: impl Fn(&Setting) -> bool) -> Table {
+    let mut table = Table::new([verbatim("Setting"), verbatim("value"), words("from")]);
+    for (name, setting) in run
+        .server
+        .settings
+        .iter()
+        .filter(|(_, setting)| wanted(setting))
+    {
+        table.row([
+            name.as_str().into(),
+            setting.value.as_str().into(),
+            setting.source.as_str().into(),
+        ]);
     }
     table
 }
@@ -333,11 +355,7 @@ pub(crate) fn observation(run: &Run) -> Table {
         .iter()
         .filter(|(_, cpu)| cpu.total_s() > 0.0)
     {
-        growth.add(
-            &format!("CPU of {}", kind.replace('_', " ")),
-            cpu.total_s(),
-            seconds,
-        );
+        growth.add(&format!("CPU of {}", process(kind)), cpu.total_s(), seconds);
     }
     if let Some(size) = seen.wal_bytes {
         growth.add("write-ahead log", size, bytes);

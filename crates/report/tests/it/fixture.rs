@@ -10,6 +10,7 @@ use tenbin_record::result::{
 use tenbin_record::run::{
     Build, Disk, Host, Kind, Placement, RunInfo, Server, Setting, Tenbin, Workload,
 };
+use tenbin_record::samples::{CPU, LSN_BYTES, SYSTEM_S, USER_S, WAL};
 use tenbin_record::{RUN_SCHEMA, Run, SampleReader, SampleRow, SampleWriter};
 
 /// Name, share of the mix, transactions, median response in ms.
@@ -453,21 +454,16 @@ pub(crate) fn samples(directory: &Path, from_s: i32, to_s: i32) -> SampleReader 
         };
         let burst = if at.rem_euclid(30) < 4 { 1.0 } else { 0.02 };
         let mut rows = vec![
-            row("process", "cpu_user_s", Some("client_backend"), 1.0 * wave),
+            row(CPU, USER_S, Some("client_backend"), 1.0 * wave),
+            row(CPU, SYSTEM_S, Some("client_backend"), 0.35 * wave),
+            row(CPU, USER_S, Some("driver"), 0.06 * wave),
+            row(CPU, USER_S, Some("checkpointer"), 0.2 * burst),
+            row(CPU, USER_S, Some("wal_writer"), 0.02),
+            row(CPU, USER_S, Some("background_writer"), 0.01),
+            row(CPU, USER_S, Some("autovacuum"), 0.004),
             row(
-                "process",
-                "cpu_system_s",
-                Some("client_backend"),
-                0.35 * wave,
-            ),
-            row("process", "cpu_user_s", Some("driver"), 0.06 * wave),
-            row("process", "cpu_user_s", Some("checkpointer"), 0.2 * burst),
-            row("process", "cpu_user_s", Some("wal_writer"), 0.02),
-            row("process", "cpu_user_s", Some("background_writer"), 0.01),
-            row("process", "cpu_user_s", Some("autovacuum"), 0.004),
-            row(
-                "pg_wal",
-                "lsn_bytes",
+                WAL,
+                LSN_BYTES,
                 None,
                 3_200_000.0 * wave * (1.0 + 2.0 * burst),
             ),

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod comparison;
 mod fixture;
 mod page;
 mod text;

@@ -265,6 +265,16 @@ fn a_paced_run_shows_think_times() {
 }
 
 #[test]
+fn a_slow_run_has_no_band_of_chance() {
+    let mut run = run();
+    run.run.measured_s = 3600.0;
+    run.timeline = timeline(-10, 3600, &[("new_order", 45.0, 90, 4.0)]);
+    assert!(all(&parse(&page(&run)), "path.band").is_empty());
+    run.timeline = timeline(-10, 3600, &[("new_order", 45.0, 6000, 4.0)]);
+    assert_eq!(all(&parse(&page(&run)), "path.band").len(), 1);
+}
+
+#[test]
 fn hostile_words_stay_words() {
     const EVIL: &str = "<script>alert(1)</script><svg onload=x>&amp;\"'</style>";
     let mut run = bad_run();

@@ -158,7 +158,8 @@ impl Draw<'_> {
                 (signed(supply), item, quantity, number)
             })
             .collect();
-        lines.sort_unstable();
+        // An item that comes twice keeps the order in which it was keyed in.
+        lines.sort_unstable_by_key(|&(supply, item, _, number)| (supply, item, number));
         NewOrder {
             warehouse: signed(home),
             district,
@@ -275,8 +276,9 @@ mod tests {
                     .into_iter()
                     .eq(1..=i16::try_from(order.items.len()).unwrap())
             );
-            let locks: Vec<_> = order.supplies.iter().zip(&order.items).collect();
-            assert!(locks.is_sorted(), "lines are locked in order");
+            let stocks = order.supplies.iter().zip(&order.items);
+            let locks: Vec<_> = stocks.zip(&order.numbers).collect();
+            assert!(locks.is_sorted(), "by lock, then as keyed in: {order:?}");
             let unused = order.items.iter().filter(|&&item| item == 100_001).count();
             assert_eq!(unused, usize::from(order.rollback));
             lines += order.items.len();

@@ -5,7 +5,7 @@
 
 use super::input::{Customer, Delivery, NewOrder, OrderStatus, Payment, StockLevel};
 use super::statements::Statements;
-use super::transactions::{Decimal, Output, narrow, one, reply, rounds};
+use super::transactions::{Decimal, Output, delivered, narrow, one, reply, rounds};
 use tenbin_wire::{Error, Param, Session};
 
 /// SQLSTATE with which `tenbin_tpcc_new_order` rolls back an order with an unused item.
@@ -77,7 +77,7 @@ fn new_order_sql(statements: &Statements) -> String {
          END LOOP;\n\
          IF v_valid < p_lines THEN RAISE EXCEPTION 'Item number is not valid' USING ERRCODE = '{UNUSED_ITEM}'; END IF;\n\
          RETURN QUERY SELECT v_header.o_id, \
-         trunc(v_amount * (1 - v_customer.c_discount) * (1 + v_customer.w_tax + v_header.d_tax) * 100)::bigint;",
+         round(v_amount * (1 - v_customer.c_discount) * (1 + v_customer.w_tax + v_header.d_tax) * 100)::bigint;",
         pick("p_items"),
         pick("p_supplies"),
         pick("p_quantities"),
@@ -139,30 +139,13 @@ fn order_status_sql(statements: &Statements) -> String {
 
 fn delivery_sql(statements: &Statements) -> String {
     let lock = bind(&statements.delivery_lock, &["p_w"]);
-    let take = bind(&statements.delivery_take, &["p_w"]);
-    let orders = bind(
-        &statements.delivery_orders,
-        &["p_w", "p_carrier", "v_districts", "v_orders"],
-    );
-    let lines = bind(
-        &statements.delivery_lines,
-        &["p_w", "v_districts", "v_orders"],
-    );
-    let customers = bind(
-        &statements.delivery_customers,
-        &["p_w", "v_districts", "v_orders"],
-    );
-    let body = format!(
-        "FOR v_row IN {lock} LOOP END LOOP;\n\
-         FOR v_row IN {take} LOOP v_districts := v_districts || v_row.no_d_id; v_orders := v_orders || v_row.no_o_id; END LOOP;\n\
-         {orders};\n{lines};\n{customers};\n\
-         RETURN QUERY SELECT * FROM unnest(v_districts, v_orders);"
-    );
+    let deliver = bind(&statements.delivery, &["p_w", "p_carrier"]);
+    let body = format!("FOR v_row IN {lock} LOOP END LOOP;\nRETURN QUERY {deliver};");
     function(
         "delivery",
         "p_w integer, p_carrier smallint",
         "TABLE (district smallint, order_number integer)",
-        "v_row record; v_districts smallint[] := '{}'; v_orders integer[] := '{}';\n",
+        "v_row record;\n",
         &body,
     )
 }
@@ -317,18 +300,7 @@ pub(super) async fn delivery(session: &mut Session, delivery: &Delivery) -> Resu
         &[Param::I32(delivery.warehouse), Param::I16(delivery.carrier)],
     );
     let mut replies = session.sync().await?;
-    let mut taken = reply(&mut replies)?;
-    let mut orders = [0; 10];
-    while let Some(row) = taken.row() {
-        let (district, order) = (narrow::<usize>(row.int(0)?)?, narrow(row.int(1)?)?);
-        if let Some(slot) = orders.get_mut(district.wrapping_sub(1)) {
-            *slot = order;
-        }
-    }
-    Ok(Output::Delivery {
-        carrier: delivery.carrier,
-        orders,
-    })
+    delivered(reply(&mut replies)?, delivery.carrier)
 }
 
 /// Clause 2.8.

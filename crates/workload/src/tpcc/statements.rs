@@ -35,14 +35,9 @@ pub struct Statements {
     pub order_status_by_name: String,
     /// Lets one Delivery at a time work in a warehouse.
     pub delivery_lock: String,
-    /// Takes the oldest open order of every district (clause 2.7.4.2). Warehouse → district, order.
-    pub delivery_take: String,
-    /// Marks the orders. Warehouse, carrier, districts, orders → district, customer.
-    pub delivery_orders: String,
-    /// Marks the lines. Warehouse, districts, orders.
-    pub delivery_lines: String,
-    /// Adds the amounts to the balances. Warehouse, districts, orders.
-    pub delivery_customers: String,
+    /// Delivers the oldest open order of every district that has one (clause 2.7.4.2).
+    /// Warehouse, carrier → district, order.
+    pub delivery: String,
     /// Clause 2.8.2.2. Warehouse, district, threshold → how many.
     pub stock_level: String,
 }
@@ -109,16 +104,7 @@ impl Default for Statements {
                 "$3::varchar",
             )),
             delivery_lock: "SELECT pg_advisory_xact_lock(7250, $1::integer)".into(),
-            delivery_take: DELIVERY_TAKE.into(),
-            delivery_orders: "UPDATE orders SET o_carrier_id = $2::smallint \
-                FROM unnest($3::smallint[], $4::integer[]) AS taken (d_id, o_id) \
-                WHERE o_w_id = $1::integer AND o_d_id = d_id AND orders.o_id = taken.o_id"
-                .into(),
-            delivery_lines: "UPDATE order_line SET ol_delivery_d = now() \
-                FROM unnest($2::smallint[], $3::integer[]) AS taken (d_id, o_id) \
-                WHERE ol_w_id = $1::integer AND ol_d_id = d_id AND ol_o_id = o_id"
-                .into(),
-            delivery_customers: DELIVERY_CUSTOMERS.into(),
+            delivery: DELIVERY.into(),
             stock_level: STOCK_LEVEL.into(),
         }
     }
@@ -153,18 +139,20 @@ SELECT d_next_o_id - 1, $2, $1, number, item, supply, quantity, amount, dist FRO
 WHERE d_w_id = $1 AND d_id = $2) \
 SELECT number, i_name, s_quantity, brand, i_price, amount FROM stocked";
 
-const DELIVERY_TAKE: &str = "\
-DELETE FROM new_order USING (SELECT d_id, (SELECT min(no_o_id) FROM new_order \
-WHERE no_w_id = $1::integer AND no_d_id = d_id) AS o_id FROM district WHERE d_w_id = $1) AS oldest \
-WHERE no_w_id = $1 AND no_d_id = d_id AND no_o_id = o_id RETURNING no_d_id, no_o_id";
-
-const DELIVERY_CUSTOMERS: &str = "\
-UPDATE customer SET c_balance = c_balance + amount, c_delivery_cnt = c_delivery_cnt + 1 \
-FROM (SELECT o_d_id, o_c_id, (SELECT sum(ol_amount) FROM order_line \
-WHERE ol_w_id = $1::integer AND ol_d_id = d_id AND ol_o_id = taken.o_id) AS amount \
-FROM unnest($2::smallint[], $3::integer[]) AS taken (d_id, o_id) \
-JOIN orders ON o_w_id = $1 AND o_d_id = d_id AND orders.o_id = taken.o_id) AS due \
-WHERE c_w_id = $1 AND c_d_id = o_d_id AND c_id = o_c_id";
+/// What one part takes, the next parts mark: a part that changes rows runs once and to its end.
+const DELIVERY: &str = "\
+WITH oldest AS (SELECT d_id, (SELECT min(no_o_id) FROM new_order WHERE no_w_id = $1::integer AND no_d_id = d_id) AS o_id \
+FROM district WHERE d_w_id = $1), \
+taken AS (DELETE FROM new_order USING oldest WHERE no_w_id = $1 AND no_d_id = oldest.d_id AND no_o_id = oldest.o_id \
+RETURNING no_d_id, no_o_id), \
+marked AS (UPDATE orders SET o_carrier_id = $2::smallint FROM taken \
+WHERE o_w_id = $1 AND o_d_id = no_d_id AND o_id = no_o_id RETURNING o_d_id, o_c_id), \
+dated AS (UPDATE order_line SET ol_delivery_d = now() FROM taken \
+WHERE ol_w_id = $1 AND ol_d_id = no_d_id AND ol_o_id = no_o_id RETURNING ol_d_id, ol_amount), \
+due AS (SELECT ol_d_id, sum(ol_amount) AS amount FROM dated GROUP BY ol_d_id), \
+charged AS (UPDATE customer SET c_balance = c_balance + amount, c_delivery_cnt = c_delivery_cnt + 1 \
+FROM marked JOIN due ON ol_d_id = o_d_id WHERE c_w_id = $1 AND c_d_id = o_d_id AND c_id = o_c_id) \
+SELECT no_d_id, no_o_id FROM taken";
 
 const STOCK_LEVEL: &str = "\
 SELECT count(DISTINCT s_i_id) FROM order_line JOIN stock ON s_w_id = $1::integer AND s_i_id = ol_i_id \

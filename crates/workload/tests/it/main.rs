@@ -10,3 +10,4 @@ mod checks;
 mod load;
 mod place;
 mod support;
+mod transactions;

@@ -1,0 +1,176 @@
+//! Two sides beside each other, for a terminal and as Markdown.
+
+use crate::format::{decimal, significant};
+use crate::table::{Cell, Table, Tone, escape_markdown, lines, numbers, verbatim, words};
+use std::fmt::Write as _;
+use tenbin_study::Comparison;
+use tenbin_study::comparison::{Change, Difference, Row, Side};
+
+/// A comparison for a terminal of `width` columns: the verdict, what to beware of, the figures side by
+/// side, and in what else the sides differ.
+///
+/// Colours repeat what words say, and what came from elsewhere cannot steer the terminal.
+#[must_use]
+pub fn comparison_terminal(comparison: &Comparison, width: usize, color: bool) -> String {
+    let mut out = String::new();
+    for (name, side) in sides(comparison) {
+        lines(
+            &mut out,
+            &format!("{name}: {}", paths(side)),
+            Tone::Plain,
+            width,
+            color,
+        );
+    }
+    out.push('\n');
+    let tone = if comparison.exceeded() {
+        Tone::Bad
+    } else {
+        Tone::Plain
+    };
+    lines(&mut out, &comparison.verdict.sentence, tone, width, color);
+    lines(
+        &mut out,
+        &comparison.method.sentence,
+        Tone::Plain,
+        width,
+        color,
+    );
+    for warning in &comparison.warnings {
+        lines(
+            &mut out,
+            &format!("Warning: {}", sentence(warning)),
+            Tone::Bad,
+            width,
+            color,
+        );
+    }
+    out.push('\n');
+    out.push_str(&figures(comparison).terminal(width, color));
+    match comparison.differences.as_slice() {
+        [] => out.push_str("\nNothing recorded differs between the sides but their results.\n"),
+        differences => {
+            out.push_str("\nWhat differs beside the results:\n");
+            out.push_str(&differing(differences).terminal(width, color));
+        }
+    }
+    out.replace('\u{a0}', " ")
+}
+
+/// A comparison as GitHub-flavoured Markdown.
+#[must_use]
+pub fn comparison_markdown(comparison: &Comparison) -> String {
+    let mut out = format!("# {}\n\n", escape_markdown(&comparison.verdict.sentence));
+    for (name, side) in sides(comparison) {
+        let _ = writeln!(out, "- {name}: {}", escape_markdown(&paths(side)));
+    }
+    let _ = write!(out, "\n{}\n", escape_markdown(&comparison.method.sentence));
+    for warning in &comparison.warnings {
+        let _ = write!(
+            out,
+            "\n> **Warning:** {}\n",
+            escape_markdown(&sentence(warning))
+        );
+    }
+    let _ = write!(
+        out,
+        "\n## Figures\n\n{}\n## Differences beside the results\n\n",
+        figures(comparison).markdown()
+    );
+    match comparison.differences.as_slice() {
+        [] => out.push_str("Nothing recorded differs between the sides but their results.\n"),
+        differences => out.push_str(&differing(differences).markdown()),
+    }
+    out
+}
+
+fn sides(comparison: &Comparison) -> [(char, &Side); 2] {
+    [('A', &comparison.a), ('B', &comparison.b)]
+}
+
+fn paths(side: &Side) -> String {
+    let paths: Vec<&str> = side
+        .trials
+        .iter()
+        .map(|trial| trial.path.as_str())
+        .collect();
+    paths.join(", ")
+}
+
+/// With a full stop, whatever it ended in.
+fn sentence(text: &str) -> String {
+    format!("{}.", text.trim_end_matches('.'))
+}
+
+/// Four digits, or all before the point: enough to see a difference of a thousandth.
+fn value(value: f64) -> String {
+    match value.abs() {
+        magnitude if magnitude >= 999.5 => decimal(value, 0),
+        magnitude if magnitude >= 99.95 => decimal(value, 1),
+        magnitude if magnitude >= 9.995 => decimal(value, 2),
+        magnitude if magnitude >= 0.5 => decimal(value, 3),
+        _ => significant(value),
+    }
+}
+
+fn figures(comparison: &Comparison) -> Table {
+    let interval = format!(
+        "{} % interval",
+        significant(comparison.method.confidence_percent).replace(".0", "")
+    );
+    let mut table = Table::new([
+        words("Figure"),
+        numbers("A"),
+        numbers("B"),
+        numbers("B/A"),
+        numbers(interval),
+        words("B is"),
+    ]);
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".into(), |ratio| decimal(ratio, 3));
+    for row in &comparison.rows {
+        let interval = match (row.ratio_low, row.ratio_high) {
+            (Some(low), Some(high)) => format!("{} to {}", decimal(low, 3), decimal(high, 3)),
+            _ => "–".into(),
+        };
+        table.row([
+            format!("{}, {}", row.title, row.unit).into(),
+            value(row.a).into(),
+            value(row.b).into(),
+            ratio(row.ratio).into(),
+            interval.into(),
+            change(row),
+        ]);
+    }
+    table
+}
+
+fn change(row: &Row) -> Cell {
+    match row.change {
+        Change::Better => Cell::toned("better", Tone::Good),
+        Change::Worse => Cell::toned("worse", Tone::Bad),
+        Change::NotShown => Cell::toned("not told apart", Tone::Soft),
+        Change::Unknown => Cell::toned("not known", Tone::Soft),
+    }
+}
+
+fn differing(differences: &[Difference]) -> Table {
+    let mut table = Table::new([
+        verbatim("What"),
+        verbatim("A"),
+        verbatim("B"),
+        words("because"),
+    ]);
+    for difference in differences {
+        let because = difference
+            .because
+            .as_ref()
+            .map_or_else(String::new, |field| format!("comes with {field}"));
+        table.row([
+            difference.field.as_str().into(),
+            difference.a.as_str().into(),
+            difference.b.as_str().into(),
+            because.into(),
+        ]);
+    }
+    table
+}
