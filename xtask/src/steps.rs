@@ -47,7 +47,6 @@ pub(crate) fn test() -> Result<()> {
         &[],
     )?;
     run("cargo", &["test", "--workspace", "--locked"], &[])?;
-    crate::docs::generate(true)?;
     run(
         "cargo",
         &[

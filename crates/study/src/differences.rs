@@ -69,9 +69,15 @@ pub(crate) fn within(runs: &[&Run]) -> Vec<String> {
         .collect()
 }
 
-/// The seed, and what is drawn from it (C-Load, C-Run): repeating with others is what trials are for.
+/// The seeds, and what is drawn from them (C-Load, C-Run): repeating with others is what trials are for.
 pub(crate) fn is_drawn(name: &str) -> bool {
-    name == "run.seed" || name.starts_with("workload.parameters.c_")
+    const DRAWN: [&str; 4] = [
+        "run.seed",
+        "workload.parameters.data_seed",
+        "workload.parameters.c_load",
+        "workload.parameters.c_run",
+    ];
+    DRAWN.contains(&name)
 }
 
 /// A value and whether it is the server's default.

@@ -1,10 +1,9 @@
-//! A comparison in sentences, and as text for a terminal.
+//! A comparison in sentences.
 
-use crate::comparison::{Change, Comparison, Difference, Limit, Method, MethodKind, Row, Verdict};
+use crate::comparison::{Change, Difference, Limit, Method, MethodKind, Row, Verdict};
 use crate::differences;
 use crate::stats::{CONFIDENCE, whole};
 use std::collections::BTreeSet;
-use std::fmt::{self, Write as _};
 use tenbin_record::{Run, Verdict as Judged};
 
 pub(crate) fn method(kind: MethodKind, trials_a: usize, trials_b: usize) -> Method {
@@ -68,7 +67,7 @@ fn throughput(row: &Row) -> String {
     let Some(ratio) = row.ratio else {
         return format!("A did 0 {unit}, B {b}: there is no ratio of them.");
     };
-    let percent = number((100.0 * (ratio - 1.0)).abs());
+    let percent = percent((100.0 * (ratio - 1.0)).abs());
     let direction = if ratio < 1.0 { "less" } else { "more" };
     let interval = interval(row).map_or_else(
         || {
@@ -86,13 +85,13 @@ fn throughput(row: &Row) -> String {
 }
 
 fn kept(limit: &Limit, row: &Row) -> String {
-    let (loss, allowed) = (number(limit.loss_percent), number(limit.limit_percent));
+    let (loss, allowed) = (percent(limit.loss_percent), limit.limit_percent);
     let worst = row.ratio_low.map(|low| 100.0 * (1.0 - low));
     match worst {
         _ if limit.exceeded => format!("The loss of {loss} % is beyond the limit of {allowed} %."),
         Some(worst) if worst > limit.limit_percent => format!(
             "That is within the limit of {allowed} %, but the interval reaches a loss of {} %.",
-            number(worst)
+            percent(worst)
         ),
         _ => format!("That is within the limit of {allowed} %."),
     }
@@ -215,8 +214,18 @@ fn interval(row: &Row) -> Option<String> {
     Some(format!("{low:.3} to {high:.3}"))
 }
 
+/// Three digits, but no finer than a hundredth.
+fn percent(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size < 10.0 => 2,
+        size if size < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
 /// Four digits, or all before the point, with separators.
-pub(crate) fn number(value: f64) -> String {
+fn number(value: f64) -> String {
     if value.abs() < 1000.0 {
         let digits = if value == 0.0 {
             0.0
@@ -239,101 +248,6 @@ pub(crate) fn number(value: f64) -> String {
         text.push(digit);
     }
     text
-}
-
-/// For a terminal: the verdict, what to beware of, and the figures side by side.
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, side) in [('A', &self.a), ('B', &self.b)] {
-            let paths: Vec<&str> = side
-                .trials
-                .iter()
-                .map(|trial| trial.path.as_str())
-                .collect();
-            writeln!(f, "{name}: {}", paths.join(" "))?;
-        }
-        writeln!(f, "\n{}\n{}", self.verdict.sentence, self.method.sentence)?;
-        for warning in &self.warnings {
-            writeln!(f, "Warning: {warning}.")?;
-        }
-        let interval_title = format!("{:.0} % interval", self.method.confidence_percent);
-        let mut table = vec![["", "A", "B", "B/A", &interval_title, ""].map(str::to_owned)];
-        table.extend(self.rows.iter().map(cells));
-        writeln!(f)?;
-        write_table(f, &table)?;
-        if self.differences.is_empty() {
-            return writeln!(
-                f,
-                "\nNothing recorded differs between the sides but their results."
-            );
-        }
-        writeln!(f, "\nWhat differs beside the results:")?;
-        let mut table = vec![["", "A", "B", ""].map(str::to_owned)];
-        for Difference {
-            field,
-            a,
-            b,
-            because,
-        } in &self.differences
-        {
-            let because = because
-                .as_ref()
-                .map_or_else(String::new, |because| format!("comes with {because}"));
-            table.push([field.clone(), short(a), short(b), because]);
-        }
-        write_table(f, &table)
-    }
-}
-
-fn cells(row: &Row) -> [String; 6] {
-    let word = match row.change {
-        Change::Better => "better",
-        Change::Worse => "worse",
-        Change::NotShown | Change::Unknown => "",
-    };
-    [
-        format!("{} [{}]", row.title, row.unit),
-        number(row.a),
-        number(row.b),
-        row.ratio
-            .map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
-        interval(row).unwrap_or_else(|| "-".to_owned()),
-        word.to_owned(),
-    ]
-}
-
-/// Long values (compiler flags) would bury the others; `--json` has them whole.
-fn short(text: &str) -> String {
-    const MOST: usize = 36;
-    if text.chars().count() <= MOST {
-        return text.to_owned();
-    }
-    text.chars().take(MOST - 1).chain(['…']).collect()
-}
-
-/// Columns two spaces apart; the first to the left, the others to the right but the last.
-fn write_table<const N: usize>(f: &mut fmt::Formatter<'_>, table: &[[String; N]]) -> fmt::Result {
-    let width = |column: usize| {
-        table
-            .iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in table {
-        let mut line = String::new();
-        for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            if column == 0 || column == N - 1 {
-                write!(line, "{cell:<width$}  ")?;
-            } else {
-                write!(line, "{cell:>width$}  ")?;
-            }
-        }
-        writeln!(f, "{}", line.trim_end())?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
