@@ -61,7 +61,7 @@ pub(crate) fn run(place: &Place, plan: &RunPlan, stop: &AtomicBool) -> Result<Ra
     let (driven, observation, samples) = watch(
         place, &tpcc, &options, &mut files, samples, plan.quiet, stop,
     )?;
-    let skipped = files.skipped;
+    let (skipped, skipping) = (files.skipped, files.skipping);
     files.finish()?;
     samples.finish()?;
 
@@ -75,6 +75,7 @@ pub(crate) fn run(place: &Place, plan: &RunPlan, stop: &AtomicBool) -> Result<Ra
             plan.drive.pacing,
             meta.warehouses,
             c_load,
+            skipping,
         ),
         tpcc.c_run,
     );

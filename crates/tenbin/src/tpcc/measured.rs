@@ -25,13 +25,14 @@ fn durations(times: &Times) -> Durations {
     }
 }
 
-/// What the rules speak of.
+/// What the rules speak of. `skipping`: Deliveries that skipped a district.
 pub(super) fn measured<T: Tally>(
     driven: &Driven<T>,
     options: &tenbin_rte::Options,
     pacing: Pacing,
     warehouses: u32,
     c_load: NuRandC,
+    skipping: u64,
 ) -> Measured {
     let kinds = driven
         .kinds
@@ -64,6 +65,7 @@ pub(super) fn measured<T: Tally>(
             durations(&deferred.completion)
         }),
         delivery_remaining: deferred.map_or(0, |deferred| deferred.remaining),
+        delivery_skipping: Some(skipping),
         new_orders_per_s: driven
             .timeline
             .iter()

@@ -13,6 +13,8 @@ pub(super) struct Files {
     warehouses: u32,
     /// Districts without an open order, Deliveries of the measurement interval only.
     pub(super) skipped: u64,
+    /// Those Deliveries that skipped a district or more.
+    pub(super) skipping: u64,
 }
 
 impl Files {
@@ -27,6 +29,7 @@ impl Files {
             rows: Vec::new(),
             warehouses,
             skipped: 0,
+            skipping: 0,
         })
     }
 
@@ -54,6 +57,7 @@ impl Files {
             return;
         };
         delivery.carrier = i32::from(carrier);
+        self.skipping += u64::from(orders.contains(&0) && row.queued_ns >= 0);
         for (district, order) in (1..).zip(orders) {
             delivery.district = Some(district);
             delivery.order = (order > 0).then_some(order);

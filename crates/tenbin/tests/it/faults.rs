@@ -12,7 +12,7 @@ use tenbin_rte::{Driven, Options, Pacing, Point, Times};
 use tenbin_server::{Embedded, Source};
 use tenbin_workload::tpcc::audit::{Durations, KindMeasured, Measured, audit};
 use tenbin_workload::tpcc::checks::{self, check};
-use tenbin_workload::tpcc::load::{LoadOptions, load};
+use tenbin_workload::tpcc::load::{LoadOptions, load, mark_ran};
 use tenbin_workload::tpcc::random::NuRandC;
 use tenbin_workload::tpcc::rules::ThinkTime;
 use tenbin_workload::tpcc::{Rules, Tpcc, TpccTally};
@@ -29,6 +29,7 @@ fn rules() -> Rules {
         customers_per_district: 300,
         open_orders_per_district: 90,
         items: 5_000,
+        last_names: 300,
         keying_s: standard.keying_s.map(|seconds| seconds * PACE),
         think_mean_s: standard.think_mean_s.map(|seconds| seconds * PACE),
         tpmc_per_warehouse: 9.0 / PACE..=12.86 / PACE,
@@ -39,9 +40,6 @@ fn rules() -> Rules {
 struct Laboratory {
     server: Embedded,
     c_load: NuRandC,
-    /// Conditions that small tables break from the start: the standard's first W_YTD and D_YTD are
-    /// the sums of 3,000 customers' payments a district, and it has 2,100 delivered orders.
-    as_loaded: Vec<&'static str>,
 }
 
 impl Laboratory {
@@ -59,11 +57,7 @@ impl Laboratory {
             customer: 0,
             item: 0,
         };
-        let mut laboratory = Self {
-            server,
-            c_load,
-            as_loaded: Vec::new(),
-        };
+        let mut laboratory = Self { server, c_load };
         laboratory.load();
         laboratory
     }
@@ -85,9 +79,8 @@ impl Laboratory {
         )
         .unwrap();
         self.c_load = loaded.meta.c;
-        self.as_loaded.clear();
-        self.as_loaded = self.broken();
-        assert_eq!(self.as_loaded, ["8", "9", "11"]);
+        assert_eq!(self.broken(), [""; 0]);
+        mark_ran(&mut self.server.connect().unwrap(), "public").unwrap();
     }
 
     fn tpcc(&self, rules: Rules) -> Tpcc {
@@ -120,7 +113,7 @@ impl Laboratory {
         )
     }
 
-    /// Conditions that do not hold, but did after the load.
+    /// Conditions that do not hold.
     fn broken(&self) -> Vec<&'static str> {
         let config = self.server.target().config();
         let stop = AtomicBool::new(false);
@@ -136,7 +129,6 @@ impl Laboratory {
             .into_iter()
             .filter(|result| result.verdict == checks::Verdict::Fail)
             .map(|result| result.condition)
-            .filter(|condition| !self.as_loaded.contains(condition))
             .collect()
     }
 
@@ -214,6 +206,7 @@ fn measured(driven: &Driven<TpccTally>, options: &Options, c_load: NuRandC) -> M
             .map(|deferred| durations(&deferred.completion))
             .unwrap_or_default(),
         delivery_remaining: 0,
+        delivery_skipping: None,
         new_orders_per_s: driven
             .timeline
             .iter()
@@ -239,6 +232,10 @@ fn faults_of_input_are_caught_and_a_clean_run_raises_none() {
     let laboratory = Laboratory::new();
     let clean = laboratory.tpcc(rules());
     let driven = laboratory.drive(&clean, &unpaced());
+    for kind in &driven.kinds {
+        // No transaction waits for another in a circle, nor misses what it looks for.
+        assert_eq!((kind.errors.count(), kind.retried()), (0, 0), "{kind:?}");
+    }
     assert_eq!(
         failing(&laboratory.audit(&clean, &unpaced(), &driven)),
         [""; 0]

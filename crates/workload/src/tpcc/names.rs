@@ -12,6 +12,7 @@ const LONGEST: usize = 15;
 pub struct LastName {
     bytes: [u8; LONGEST],
     length: u8,
+    number: u16,
 }
 
 impl LastName {
@@ -21,6 +22,7 @@ impl LastName {
         let mut name = Self {
             bytes: [0; LONGEST],
             length: 0,
+            number: u16::try_from(number % 1_000).unwrap_or_default(),
         };
         for digit in [number / 100 % 10, number / 10 % 10, number % 10] {
             for &byte in SYLLABLES[digit as usize].as_bytes() {
@@ -29,6 +31,12 @@ impl LastName {
             }
         }
         name
+    }
+
+    /// The number it was made of, below 1,000.
+    #[must_use]
+    pub fn number(&self) -> u16 {
+        self.number
     }
 
     /// The name as text.

@@ -32,6 +32,10 @@ pub struct TpccTally {
     /// Customers and items by number, in equal parts of the range.
     pub(super) customer_bins: Bins,
     pub(super) item_bins: Bins,
+    /// Last names by their numbers, likewise.
+    pub(super) name_bins: Bins,
+    /// Other warehouses that lines and Payments go to, by their distance from home.
+    pub(super) remote_bins: Bins,
 }
 
 /// Counts of numbers in equal parts of their range.
@@ -45,11 +49,16 @@ impl Default for Bins {
 }
 
 impl Bins {
-    fn count(&mut self, number: i32, range: u32) {
-        let Ok(offset) = usize::try_from(i64::from(number) - 1) else {
+    /// Counts `number` of 1..=`range`; others belong to no bin.
+    pub(super) fn count(&mut self, number: u32, range: u32) {
+        let Some(offset) = number.checked_sub(1) else {
             return;
         };
-        if let Some(bin) = self.0.get_mut(offset * NUMBER_BINS / range.max(1) as usize) {
+        let bin = u64::from(offset) * NUMBER_BINS as u64 / u64::from(range.max(1));
+        if let Some(bin) = usize::try_from(bin)
+            .ok()
+            .and_then(|bin| self.0.get_mut(bin))
+        {
             *bin += 1;
         }
     }
@@ -74,20 +83,19 @@ impl TpccTally {
         self.chosen[kind] += 1;
         match input {
             Input::NewOrder(order) => {
+                let customers = tpcc.rules.customers_per_district;
                 self.customer_bins
-                    .count(order.customer, tpcc.rules.customers_per_district);
-                // The unused item of a rollback is keyed in on purpose.
-                for &item in &order.items {
-                    self.item_bins.count(item, tpcc.rules.items);
+                    .count(order.customer.cast_unsigned(), customers);
+                // The unused item of a rollback lies beyond the bins.
+                for item in &order.items {
+                    self.item_bins.count(item.cast_unsigned(), tpcc.rules.items);
                 }
                 if let Some(count) = self.orders_by_lines.get_mut(order.items.len()) {
                     *count += 1;
                 }
-                self.remote_lines += order
-                    .supplies
-                    .iter()
-                    .filter(|&&supply| supply != order.warehouse)
-                    .count() as u64;
+                for &supply in &order.supplies {
+                    self.remote_lines += self.abroad(order.warehouse, supply, tpcc);
+                }
                 if let Some(executed) = executed {
                     self.orders += 1;
                     self.rolled_back += u64::from(!executed.committed);
@@ -95,7 +103,8 @@ impl TpccTally {
             }
             Input::Payment(payment) => {
                 self.payments += 1;
-                self.remote_payments += u64::from(payment.customer_warehouse != payment.warehouse);
+                self.remote_payments +=
+                    self.abroad(payment.warehouse, payment.customer_warehouse, tpcc);
                 self.customer(0, &payment.customer, tpcc);
             }
             Input::OrderStatus(status) => self.customer(1, &status.customer, tpcc),
@@ -103,13 +112,25 @@ impl TpccTally {
         }
     }
 
+    /// 1 where `to` is another warehouse, whose distance is counted, and 0 at home.
+    fn abroad(&mut self, home: i32, to: i32, tpcc: &Tpcc) -> u64 {
+        let distance = (to - home).rem_euclid(tpcc.warehouses.cast_signed());
+        self.remote_bins
+            .count(distance.cast_unsigned(), tpcc.warehouses - 1);
+        u64::from(distance != 0)
+    }
+
     fn customer(&mut self, which: usize, customer: &Customer, tpcc: &Tpcc) {
         self.by_customer[which] += 1;
         match customer {
-            Customer::LastName(_) => self.by_last_name[which] += 1,
+            Customer::LastName(name) => {
+                self.by_last_name[which] += 1;
+                self.name_bins
+                    .count(u32::from(name.number()) + 1, tpcc.rules.last_names);
+            }
             Customer::Id(id) => self
                 .customer_bins
-                .count(*id, tpcc.rules.customers_per_district),
+                .count(id.cast_unsigned(), tpcc.rules.customers_per_district),
         }
     }
 }
@@ -134,5 +155,7 @@ impl Tally for TpccTally {
         }
         self.customer_bins.merge(&other.customer_bins);
         self.item_bins.merge(&other.item_bins);
+        self.name_bins.merge(&other.name_bins);
+        self.remote_bins.merge(&other.remote_bins);
     }
 }
