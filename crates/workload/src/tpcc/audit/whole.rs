@@ -147,3 +147,117 @@ impl Auditor<'_> {
 fn too_short(seconds: usize) -> String {
     format!("an interval of {seconds} s is too short to tell; {STEADY_LEAST_S} s or more")
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::tpcc::audit::{Durations, KindMeasured, Measured, audit};
+    use crate::tpcc::random::NuRandC;
+    use crate::tpcc::{Rules, TpccTally};
+    use tenbin_record::Verdict;
+
+    const C: NuRandC = NuRandC {
+        last: 0,
+        customer: 0,
+        item: 0,
+    };
+
+    fn verdict(measured: &Measured, id: &str) -> Verdict {
+        let items = audit(&Rules::default(), &TpccTally::default(), measured, C);
+        items
+            .into_iter()
+            .find(|item| item.id == id)
+            .unwrap()
+            .verdict
+    }
+
+    fn per_second(pacing: Option<f64>, values: impl Iterator<Item = u64>) -> Measured {
+        Measured {
+            pacing,
+            new_orders_per_s: values.collect(),
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn a_trend_is_told_from_noise() {
+        let trend = |slope: u64| {
+            let values = (0..60).map(|second| 1_000 + slope * second + second * 37 % 11);
+            verdict(&per_second(None, values), "whole.steady_state")
+        };
+        assert_eq!(trend(0), Verdict::Pass);
+        assert_eq!(trend(10), Verdict::Fail);
+        let short = per_second(None, std::iter::repeat_n(9, 19));
+        assert_eq!(verdict(&short, "whole.steady_state"), Verdict::Skip);
+    }
+
+    #[test]
+    fn a_hole_in_a_paced_interval_is_seen_and_chance_is_not() {
+        let hole = |from: u64, pacing| {
+            let values = (0..100).map(|second| {
+                if (from..from + 8).contains(&second) {
+                    0
+                } else {
+                    40
+                }
+            });
+            verdict(&per_second(pacing, values), "whole.steady_variation")
+        };
+        assert_eq!(hole(50, Some(1.0)), Verdict::Fail);
+        assert_eq!(hole(200, Some(1.0)), Verdict::Pass);
+        assert_eq!(hole(50, None), Verdict::Skip);
+        // Two a tenth are too few for any of them to be strange.
+        let few = (0..100).map(|second| u64::from(second % 45 == 0));
+        assert_eq!(
+            verdict(&per_second(Some(1.0), few), "whole.steady_variation"),
+            Verdict::Pass
+        );
+    }
+
+    /// 100 terminals for 600 s, each in cycles of 20 s.
+    fn cycles(response_s: f64) -> Measured {
+        let times = |mean_s, up_to_s| Durations {
+            mean_s,
+            buckets: vec![(up_to_s, 3_000)],
+            ..Durations::default()
+        };
+        Measured {
+            terminals: 100,
+            warehouses: 10,
+            measured_s: 600.0,
+            kinds: vec![KindMeasured {
+                due: 3_000,
+                response: times(response_s, response_s),
+                keying: times(8.0, 8.0),
+                think: times(10.0, 10.0),
+            }],
+            ..Measured::default()
+        }
+    }
+
+    #[test]
+    fn terminals_time_must_add_up() {
+        assert_eq!(verdict(&cycles(2.0), "whole.time_accounted"), Verdict::Pass);
+        // The second half of each response was not seen by a clock that started late.
+        assert_eq!(verdict(&cycles(1.0), "whole.time_accounted"), Verdict::Fail);
+    }
+
+    #[test]
+    fn one_skipping_delivery_is_borne_and_more_than_a_hundredth_is_not() {
+        let skipping = |skipping, count| {
+            let measured = Measured {
+                delivery: Durations {
+                    count,
+                    ..Durations::default()
+                },
+                delivery_skipping: skipping,
+                ..Measured::default()
+            };
+            verdict(&measured, "response.skipped_deliveries")
+        };
+        assert_eq!(skipping(Some(1), 3), Verdict::Pass);
+        assert_eq!(skipping(Some(2), 3), Verdict::Fail);
+        assert_eq!(skipping(Some(5), 500), Verdict::Pass);
+        assert_eq!(skipping(Some(6), 500), Verdict::Fail);
+        assert_eq!(skipping(None, 500), Verdict::Skip);
+    }
+}
