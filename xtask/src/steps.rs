@@ -10,6 +10,11 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Runs one command in the root of the checkout, showing what it prints.
 pub(crate) fn run(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     let started = Instant::now();
@@ -47,6 +52,7 @@ pub(crate) fn test() -> Result<()> {
         &[],
     )?;
     run("cargo", &["test", "--workspace", "--locked"], &[])?;
+    crate::docs::generate(true)?;
     run(
         "cargo",
         &[

@@ -126,7 +126,7 @@ fn raw(dsn: &str, files: &[(Table, PathBuf)]) -> Outcome<f64> {
         let mut client = Client::connect(dsn, NoTls)?;
         client.batch_execute(&format!(
             "SET search_path TO {SCHEMA}; SET maintenance_work_mem = '256MB'; \
-             SET synchronous_commit = off"
+             SET synchronous_commit = local"
         ))?;
         for table in tables {
             let path = &files.iter().find(|(of, _)| of == table).ok_or("no file")?.1;

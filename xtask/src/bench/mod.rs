@@ -6,7 +6,7 @@ mod ratio;
 mod rows;
 mod stub;
 
-use crate::steps::root;
+use crate::steps::target;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -79,10 +79,6 @@ fn folder() -> Result<PathBuf> {
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(folder)
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
 fn tenbin() -> PathBuf {

@@ -130,7 +130,7 @@ fn nonsense_is_refused_before_anything_is_made() {
         3,
         &["127.0.0.1"],
     );
-    refused(&["report", "/nonexistent"], 2, &["run"]);
+    refused(&["report", "/nonexistent"], 2, &["cannot open /nonexistent"]);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_huge_scale_is_refused_for_want_of_room() {
     refused(
         &[&given[..], &DEBIAN, &["--out", out.to_str().unwrap()]].concat(),
         2,
-        &["bytes of disk", "warehouses"],
+        &["GB of disk", "warehouses"],
     );
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),

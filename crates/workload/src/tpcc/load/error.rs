@@ -32,8 +32,8 @@ pub enum LoadError {
     Unsupported {
         /// What was asked for.
         what: &'static str,
-        /// First major version that can.
-        needs: u32,
+        /// First version that can.
+        needs: &'static str,
         /// `server_version` of the server.
         has: String,
         /// What to do instead.
@@ -41,8 +41,10 @@ pub enum LoadError {
     },
     /// There is too little room on the disk.
     #[error(
-        "{warehouses} warehouses need about {needed_bytes} bytes of disk while loading, but only \
-         {available_bytes} are free; make room, or load at most {fitting} warehouses"
+        "{warehouses} warehouses need about {:.1} GB of disk while loading, but only {:.1} GB are \
+         free; make room, or load at most {fitting} warehouses",
+        *needed_bytes as f64 / 1e9,
+        *available_bytes as f64 / 1e9
     )]
     Space {
         /// Warehouses asked for.

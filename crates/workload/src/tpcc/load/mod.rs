@@ -26,6 +26,7 @@ use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
 use postgres::Client;
+use postgres::error::SqlState;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -185,82 +186,103 @@ fn validate(options: &LoadOptions) -> Result<(), LoadError> {
 
 /// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
 fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
-    let server = |during: &str, answer| LoadError::Server {
-        during: during.to_owned(),
-        answer,
-        aftermath: Aftermath::Removed,
-    };
-    let asking = |answer| server("asking the server for its version and tablespaces", answer);
+    let version = supported_version(options, client)?;
+    lock(options, client)?;
     let row = client
         .query_one(
-            "SELECT current_setting('server_version_num')::integer, \
-             current_setting('server_version'), \
-             pg_try_advisory_lock(hashtext('tenbin_load'), hashtext($1)), \
-             ARRAY(SELECT spcname::text FROM pg_tablespace)",
-            &[&options.schema],
+            "SELECT ARRAY(SELECT spcname::text FROM pg_tablespace), \
+             pg_size_bytes(current_setting('max_wal_size'))",
+            &[],
         )
-        .map_err(asking)?;
-    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
-    supported(options, version, row.get(1))?;
-    if !row.get::<_, bool>(2) {
-        return Err(LoadError::Busy(options.schema.clone()));
-    }
-    let spaces: Vec<String> = row.get(3);
-    if let Some((name, space)) = options
-        .tablespaces
-        .iter()
-        .find(|(_, space)| !spaces.contains(space))
-    {
+        .map_err(asking("asking for the server's tablespaces"))?;
+    let spaces: Vec<String> = row.get(0);
+    let missing = |space: &String| !spaces.contains(space);
+    if let Some((name, space)) = options.tablespaces.iter().find(|(_, space)| missing(space)) {
         return Err(LoadError::Options(format!(
             "cannot place {name} in tablespace {space:?}: the server has only {}",
             spaces.join(", ")
         )));
     }
-    if let Some(available_bytes) = options.available_bytes {
-        let needed_bytes = required_bytes(options.warehouses);
-        if needed_bytes > available_bytes {
-            return Err(LoadError::Space {
-                warehouses: options.warehouses,
-                needed_bytes,
-                available_bytes,
-                fitting: space::fitting(available_bytes),
-            });
+    let max_wal_bytes = u64::try_from(row.get::<_, i64>(1)).unwrap_or(0);
+    let needed_bytes = required_bytes(options.warehouses, max_wal_bytes);
+    if let Some(available_bytes) = options.available_bytes.filter(|&has| has < needed_bytes) {
+        return Err(LoadError::Space {
+            warehouses: options.warehouses,
+            needed_bytes,
+            available_bytes,
+            fitting: space::fitting(available_bytes, max_wal_bytes),
+        });
+    }
+    if !options.replace {
+        refuse_existing(options, client)?;
+    }
+    Ok(version)
+}
+
+/// Keeps other loads out of the schema for as long as the connection lasts.
+///
+/// The lock is waited for a little: the server takes a moment to notice that
+/// the connection of an earlier load is gone.
+fn lock(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
+    let during = "locking out other loads";
+    client
+        .batch_execute("SET lock_timeout = '2s'")
+        .map_err(asking(during))?;
+    let lock = "SELECT pg_advisory_lock(hashtext('tenbin_load'), hashtext($1))";
+    match client.execute(lock, &[&options.schema]) {
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            Err(LoadError::Busy(options.schema.clone()))
         }
-    }
-    if options.replace {
-        return Ok(version);
-    }
-    let schema = options.schema.clone();
-    match inspect(client, &schema) {
-        Ok(Existing::Nothing) => Ok(version),
-        Ok(Existing::Complete(meta)) => Err(LoadError::Complete {
-            schema,
-            warehouses: meta.warehouses,
-            tenbin_version: meta.tenbin_version,
-        }),
-        Ok(Existing::Partial(_)) => Err(LoadError::Partial { schema }),
-        Ok(Existing::Foreign(relations)) => Err(LoadError::Foreign { schema, relations }),
-        Err(answer) => Err(server("looking what the schema holds", answer)),
+        Err(error) => Err(asking(during)(error)),
     }
 }
 
-fn supported(options: &LoadOptions, version: u32, has: String) -> Result<(), LoadError> {
+/// An answer to a question that is asked before anything is made.
+fn asking(during: &'static str) -> impl FnOnce(postgres::Error) -> LoadError {
+    move |answer| Failure::of(during)(answer).into_error(Aftermath::Removed)
+}
+
+fn supported_version(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version_num')::integer, \
+             current_setting('server_version')",
+            &[],
+        )
+        .map_err(asking("asking for the server's version"))?;
+    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
     let (what, needs, instead) = match options.partitions {
-        None if version < 90_600 => ("loading TPC-C", 9, "use 9.6 or newer"),
-        Some(_) if version < 110_000 => ("hash partitioning", 11, "load without partitions"),
+        _ if version < 90_600 => ("loading TPC-C", "9.6", "use a newer server"),
+        Some(_) if version < 110_000 => ("hash partitioning", "11", "load without partitions"),
         Some(_) if options.foreign_keys && version < 120_000 => (
             "a foreign key to a partitioned table",
-            12,
+            "12",
             "load without foreign keys",
         ),
-        _ => return Ok(()),
+        _ => return Ok(version),
     };
     Err(LoadError::Unsupported {
         what,
         needs,
-        has,
+        has: row.get(1),
         instead,
     })
+}
+
+fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
+    let schema = options.schema.clone();
+    let existing = inspect(client, &schema).map_err(asking("looking what the schema holds"))?;
+    match existing {
+        Existing::Nothing => Ok(()),
+        Existing::Complete(meta) => Err(LoadError::Complete {
+            schema,
+            warehouses: meta.warehouses,
+            tenbin_version: meta.tenbin_version,
+        }),
+        Existing::Partial(_) => Err(LoadError::Partial { schema }),
+        Existing::Foreign(relations) => Err(LoadError::Foreign { schema, relations }),
+    }
 }
 
 /// What a load has made before the first row.

@@ -22,9 +22,10 @@ pub(super) fn unit_bytes(table: Table) -> (u64, u64) {
 
 /// Bytes of disk that loading `warehouses` warehouses takes at its peak: tables
 /// and indexes, a tenth for sorting and for free space maps, and the
-/// write-ahead log, which checkpoints keep from growing beyond 2 GiB.
+/// write-ahead log, which checkpoints keep from growing far beyond
+/// `max_wal_bytes` (the server's `max_wal_size`).
 #[must_use]
-pub fn required_bytes(warehouses: u32) -> u64 {
+pub fn required_bytes(warehouses: u32, max_wal_bytes: u64) -> u64 {
     let unit: u64 = Table::ALL
         .into_iter()
         .filter(|&table| table != Table::Item)
@@ -35,17 +36,17 @@ pub fn required_bytes(warehouses: u32) -> u64 {
         .sum();
     let (item_heap, item_index) = unit_bytes(Table::Item);
     let data = item_heap + item_index + unit * u64::from(warehouses);
-    let log = data.min(2 << 30);
+    let log = data.min(max_wal_bytes);
     data + data / 10 + log
 }
 
 /// The most warehouses that fit into `available_bytes`.
 #[must_use]
-pub(super) fn fitting(available_bytes: u64) -> u32 {
+pub(super) fn fitting(available_bytes: u64, max_wal_bytes: u64) -> u32 {
     let (mut fits, mut exceeds) = (0, u32::MAX);
     while exceeds - fits > 1 {
         let middle = fits + (exceeds - fits) / 2;
-        if required_bytes(middle) <= available_bytes {
+        if required_bytes(middle, max_wal_bytes) <= available_bytes {
             fits = middle;
         } else {
             exceeds = middle;
@@ -61,10 +62,11 @@ mod tests {
     #[test]
     fn what_fits_fits_and_one_more_does_not() {
         for available in [1 << 30, 20 << 30, 3 << 40] {
-            let fits = fitting(available);
-            assert!(required_bytes(fits) <= available);
-            assert!(required_bytes(fits + 1) > available);
+            let fits = fitting(available, 1 << 30);
+            assert!(required_bytes(fits, 1 << 30) <= available);
+            assert!(required_bytes(fits + 1, 1 << 30) > available);
+            assert!(fitting(available, 8 << 30) <= fits);
         }
-        assert_eq!(fitting(1 << 20), 0);
+        assert_eq!(fitting(1 << 20, 1 << 30), 0);
     }
 }

@@ -39,13 +39,14 @@ struct State {
     failure: Option<Failure>,
 }
 
-/// Prepares a connection for loading: names resolve in `schema` alone, nothing
-/// times out, commits need not wait for the disk (the last one does, for all).
+/// Prepares a connection for loading: names resolve in `schema` alone and nothing times out.
+/// Commits wait for this server's disk, no standby's: VACUUM marks no row as visible to all
+/// whose commit is not on disk yet.
 pub(super) fn prepare(client: &mut Client, schema: &str) -> Result<(), Failure> {
     client
         .batch_execute(&format!(
             "SET search_path TO {}; SET statement_timeout = 0; SET lock_timeout = 0; \
-             SET idle_in_transaction_session_timeout = 0; SET synchronous_commit = off; \
+             SET idle_in_transaction_session_timeout = 0; SET synchronous_commit = local; \
              SET client_min_messages = warning; \
              SELECT set_config('maintenance_work_mem', \
              greatest(setting::bigint, {MAINTENANCE_KB}) || 'kB', false) \
