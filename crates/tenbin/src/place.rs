@@ -128,6 +128,20 @@ impl Place {
         })
     }
 
+    /// The schema that unqualified names are made in: the target's search path decides.
+    pub(crate) fn schema(&self) -> Result<String> {
+        let row = self
+            .server
+            .connect()?
+            .query_one("SELECT current_schema()::text", &[])?;
+        row.get::<_, Option<String>>(0).ok_or_else(|| {
+            Failure::bad_input(format!(
+                "no schema of the search path exists in {}: create one, or name another with ?options=-csearch_path%3DNAME in the connection string",
+                self.server.target
+            ))
+        })
+    }
+
     /// One line about the server, for people.
     pub(crate) fn describe(&self) -> String {
         let how = match self.server.origin {

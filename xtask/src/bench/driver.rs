@@ -28,7 +28,14 @@ pub(crate) fn driver(pairs: usize) -> Result<Vec<Row>> {
     peers::go_tpc_on(
         &go_tpc,
         &theirs,
-        &["prepare", "--warehouses", WAREHOUSES, "-T", "2"],
+        &[
+            "prepare",
+            "--no-check",
+            "--warehouses",
+            WAREHOUSES,
+            "-T",
+            "2",
+        ],
     )?;
     let mut times = Vec::new();
     for pair in 0..pairs {

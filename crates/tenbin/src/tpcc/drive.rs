@@ -55,7 +55,7 @@ pub(crate) fn run(place: &Place, plan: &RunPlan, stop: &AtomicBool) -> Result<Ra
     let (tpcc, options) = settle(place, plan, &meta)?;
     let kinds: Vec<String> = KINDS.map(str::to_owned).to_vec();
     let mut files = Files::create(&writer, &kinds, meta.warehouses)?;
-    mark_ran(&mut place.server.connect()?, "public")?;
+    mark_ran(&mut place.server.connect()?, &place.schema()?)?;
     let samples = writer.samples()?;
     let database_size_bytes = database_size(place)?;
     let (driven, observation, samples) = watch(

@@ -14,9 +14,6 @@ use tenbin_workload::tpcc::Rules;
 use tenbin_workload::tpcc::checks::{self, CheckError, CheckResult};
 use tenbin_workload::tpcc::load::{self, Existing, LoadError, LoadOptions, Meta};
 
-/// The schema of the target's search path that everything goes to.
-const SCHEMA: &str = "public";
-
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         let class = match &error {
@@ -66,9 +63,10 @@ pub(crate) fn load(
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<Meta> {
+    let schema = place.schema()?;
     let mut client = place.server.connect()?;
     if reuse && !args.replace {
-        match load::inspect(&mut client, SCHEMA)? {
+        match load::inspect(&mut client, &schema)? {
             Existing::Complete(meta)
                 if args.warehouses.is_none_or(|asked| asked == meta.warehouses) =>
             {
@@ -76,7 +74,7 @@ pub(crate) fn load(
             }
             Existing::Complete(meta) => {
                 return Err(Failure::bad_input(format!(
-                    "the database holds {} warehouses, not {}: leave out --warehouses to use them, or load anew with --replace",
+                    "the database was loaded with --warehouses {}, not {}: leave out --warehouses to use what is there, or load anew with --replace",
                     meta.warehouses,
                     args.warehouses.unwrap_or(meta.warehouses)
                 )));
@@ -97,7 +95,7 @@ pub(crate) fn load(
         foreign_keys: !args.no_foreign_keys,
         partitions: args.partitions,
         tablespaces: relations,
-        schema: SCHEMA.to_owned(),
+        schema,
         replace: args.replace,
         available_bytes: data.and_then(|path| tenbin_server::space::available_bytes(path).ok()),
         ..LoadOptions::default()
@@ -143,7 +141,7 @@ pub(crate) fn check(place: &Place, quiet: bool, stop: &AtomicBool) -> Result<Vec
     live.step("checking the data …");
     let config = place.server.target.config();
     let results = checks::check(
-        SCHEMA,
+        &place.schema()?,
         &Rules::default(),
         cores(),
         || config.connect(NoTls),
