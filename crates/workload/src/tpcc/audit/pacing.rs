@@ -255,10 +255,10 @@ mod tests {
     };
 
     /// What terminals of `warehouses` do in `minutes` when the server takes no time at all.
-    fn measured(seed: u64, warehouses: u32, minutes: f64) -> Measured {
+    fn measured(seed: u64, warehouses: u32, minutes: u32) -> Measured {
         let rules = Rules::default();
         let mut sums = [(0_u64, 0_u64, 0_u64); KINDS.len()];
-        let end_ns = (minutes * 6e10) as u64;
+        let end_ns = u64::from(minutes) * 60_000_000_000;
         for id in 0..warehouses * rules.terminals_per_warehouse {
             let mut terminal = Terminal::new(&rules, seed, id, warehouses);
             // Two minutes for terminals that start together to drift apart.
@@ -289,7 +289,7 @@ mod tests {
             pacing: Some(1.0),
             terminals: warehouses * rules.terminals_per_warehouse,
             warehouses,
-            measured_s: minutes * 60.0,
+            measured_s: f64::from(minutes) * 60.0,
             new_orders: sums[0].0,
             kinds: sums.map(kind).to_vec(),
             ..Measured::default()
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_margin_is_what_terminals_by_the_standard_vary() {
-        let runs: Vec<Measured> = (0..300).map(|seed| measured(seed, 4, 5.0)).collect();
+        let runs: Vec<Measured> = (0..300).map(|seed| measured(seed, 4, 5)).collect();
         let rates: Vec<f64> = runs
             .iter()
             .map(|run| run.new_orders as f64 / 20.0)
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn a_long_run_must_keep_the_band_itself() {
-        let mut run = measured(1, 100, 120.0);
+        let mut run = measured(1, 100, 120);
         assert_eq!(tpmc(&run).0, Verdict::Pass);
         run.new_orders = run.new_orders * 103 / 100;
         assert_eq!(tpmc(&run).0, Verdict::Fail);
