@@ -6,7 +6,10 @@
 use std::future::Future;
 use tenbin_wire::{Error, Session};
 
+mod isolation;
 pub mod tpcc;
+
+pub use isolation::Isolation;
 
 /// One kind of transaction.
 #[derive(Debug, Clone, PartialEq)]
