@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 3] = ["load", "driver", "stub"];
+pub(crate) const NAMES: [&str; 5] = ["load", "driver", "terminals", "stub", "growth"];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
 pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
@@ -35,8 +35,14 @@ pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
     if chosen("driver") {
         rows.extend(driver::driver(pairs)?);
     }
+    if chosen("terminals") {
+        rows.extend(driver::terminals()?);
+    }
     if chosen("stub") {
         rows.extend(stub::stub()?);
+    }
+    if chosen("growth") {
+        rows.extend(stub::growth()?);
     }
     print(&rows);
     Ok(())

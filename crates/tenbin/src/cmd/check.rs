@@ -36,9 +36,8 @@ pub(crate) fn run(args: &Args) -> Result {
     let Workload::Tpcc(args) = &args.workload;
     let stop = signals::stop_flag()?;
     let which = WhichArgs {
-        pg: None,
-        pg_bin: None,
         dsn: Some(args.dsn.clone()),
+        ..WhichArgs::default()
     };
     let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), args.json)?;
     let checks = tpcc::check(&place, args.json, &stop)?;

@@ -44,9 +44,8 @@ pub(crate) fn run(args: Args) -> Result {
         )));
     }
     let which = WhichArgs {
-        pg: None,
-        pg_bin: None,
         dsn: Some(args.dsn),
+        ..WhichArgs::default()
     };
     let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), false)?;
     eprintln!("{}", place.describe());

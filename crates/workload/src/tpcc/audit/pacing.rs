@@ -281,6 +281,7 @@ mod tests {
         };
         let kind = |(due, keying, think)| KindMeasured {
             due,
+            errors: 0,
             keying: times(due, keying),
             think: times(due, think),
             response: times(due, 0),
