@@ -54,7 +54,10 @@ pub(crate) fn driver(pairs: usize) -> Result<Vec<Row>> {
 
 /// Memory of the whole command with 10,000 terminals on a server, recording and observation included.
 pub(crate) fn terminals() -> Result<Vec<Row>> {
-    let server = Embedded::start(Options::default())?;
+    let server = Embedded::start(Options {
+        connections: 120,
+        ..Options::default()
+    })?;
     let run = tenbin_run(
         &server,
         &[

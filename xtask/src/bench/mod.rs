@@ -29,23 +29,26 @@ pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
         &[],
     )?;
     let mut rows = vec![Row::new("what", "tenbin", "peer", "ratio", "reach")];
-    if chosen("load") {
-        rows.extend(rows::load(pairs)?);
-    }
-    if chosen("driver") {
-        rows.extend(driver::driver(pairs)?);
-    }
-    if chosen("terminals") {
-        rows.extend(driver::terminals()?);
-    }
-    if chosen("stub") {
-        rows.extend(stub::stub()?);
-    }
-    if chosen("growth") {
-        rows.extend(stub::growth()?);
+    let mut failed = Ok(());
+    for name in NAMES {
+        // What was measured before one fails is worth printing.
+        if chosen(name) && failed.is_ok() {
+            failed = measure(name, pairs).map(|measured| rows.extend(measured));
+        }
     }
     print(&rows);
-    Ok(())
+    failed
+}
+
+fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
+    match name {
+        "load" => rows::load(pairs),
+        "driver" => driver::driver(pairs),
+        "terminals" => driver::terminals(),
+        "stub" => stub::stub(),
+        "growth" => stub::growth(),
+        unknown => bail!("there is no bench {unknown}"),
+    }
 }
 
 /// One line of the table.
