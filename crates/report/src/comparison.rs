@@ -2,6 +2,7 @@
 
 use crate::format::{decimal, significant};
 use crate::table::{Cell, Table, Tone, escape_markdown, lines, numbers, verbatim, words};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tenbin_study::Comparison;
 use tenbin_study::comparison::{Change, Difference, Row, Side};
@@ -51,7 +52,16 @@ pub fn comparison_terminal(comparison: &Comparison, width: usize, color: bool) -
         [] => out.push_str("\nNothing recorded differs between the sides but their results.\n"),
         differences => {
             out.push_str("\nWhat differs beside the results:\n");
-            out.push_str(&differing(differences).terminal(width, color));
+            let own = differences.iter().filter(|d| d.because.is_none());
+            let short = own.map(|difference| Difference {
+                a: shortened(&difference.a),
+                b: shortened(&difference.b),
+                ..difference.clone()
+            });
+            out.push_str(&differing(&short.collect::<Vec<_>>()).terminal(width, color));
+            for consequence in consequences(differences) {
+                lines(&mut out, &consequence, Tone::Soft, width, color);
+            }
         }
     }
     out.replace('\u{a0}', " ")
@@ -153,24 +163,45 @@ fn change(row: &Row) -> Cell {
     }
 }
 
-fn differing(differences: &[Difference]) -> Table {
-    let mut table = Table::new([
-        verbatim("What"),
-        verbatim("A"),
-        verbatim("B"),
-        words("because"),
-    ]);
+/// One line's worth of a value; JSON and Markdown have the whole.
+fn shortened(value: &str) -> String {
+    const LONGEST: usize = 24;
+    if value.chars().count() <= LONGEST {
+        return value.to_owned();
+    }
+    value.chars().take(LONGEST - 1).chain(['…']).collect()
+}
+
+/// What differs only because something else does: a sentence for each cause, without the values.
+fn consequences(differences: &[Difference]) -> Vec<String> {
+    let mut by_cause: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for difference in differences {
-        let because = difference
-            .because
-            .as_ref()
-            .map_or_else(String::new, |field| format!("comes with {field}"));
-        table.row([
-            difference.field.as_str().into(),
-            difference.a.as_str().into(),
-            difference.b.as_str().into(),
-            because.into(),
-        ]);
+        if let Some(cause) = &difference.because {
+            by_cause.entry(cause).or_default().push(&difference.field);
+        }
+    }
+    by_cause
+        .into_iter()
+        .map(|(cause, fields)| {
+            format!(
+                "With {cause} come other {} (--markdown shows them).",
+                fields.join(", ")
+            )
+        })
+        .collect()
+}
+
+fn differing(differences: &[Difference]) -> Table {
+    let mut columns = vec![verbatim("What"), verbatim("A"), verbatim("B")];
+    let explained = differences.iter().any(|d| d.because.is_some());
+    columns.extend(explained.then(|| words("because")));
+    let mut table = Table::new(columns);
+    for difference in differences {
+        let values = [&difference.field, &difference.a, &difference.b];
+        let because = difference.because.as_ref();
+        let because = because.map_or_else(String::new, |field| format!("comes with {field}"));
+        let cells = values.map(|value| value.as_str().into());
+        table.row(cells.into_iter().chain(explained.then(|| because.into())));
     }
     table
 }

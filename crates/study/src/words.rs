@@ -97,6 +97,17 @@ fn kept(limit: &Limit, row: &Row) -> String {
     }
 }
 
+/// The first few names, and how many more there are.
+fn some(names: &[&str]) -> String {
+    const SHOWN: usize = 4;
+    match names.len() {
+        more if more > SHOWN + 1 => {
+            format!("{} and {} more", names[..SHOWN].join(", "), more - SHOWN)
+        }
+        _ => names.join(", "),
+    }
+}
+
 pub(crate) fn warnings(
     a: &[&Run],
     b: &[&Run],
@@ -114,7 +125,7 @@ pub(crate) fn warnings(
         warnings.push(format!(
             "the sides differ in {} things ({}): a difference between their results is not to be put down to one of them",
             own.len(),
-            own.join(", ")
+            some(&own)
         ));
     }
     for (name, runs) in [('A', a), ('B', b)] {
