@@ -60,7 +60,7 @@ struct TpcaArgs {
     #[arg(long, value_name = "URL")]
     dsn: String,
     #[command(flatten)]
-    load: bank::args::TpcaArgs,
+    load: bank::args::TpcaLoadArgs,
 }
 
 pub(crate) fn run(args: Args) -> Result {
