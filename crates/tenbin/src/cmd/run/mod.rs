@@ -1,5 +1,8 @@
 //! `tenbin run`: a server, a load on it, a result. One file a workload.
 
+mod mix;
+mod tpca;
+mod tpcb;
 mod tpcc;
 
 use crate::exit::Result;
@@ -15,10 +18,16 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Workload {
     Tpcc(Box<tpcc::Args>),
+    Tpcb(Box<tpcb::Args>),
+    Tpca(Box<tpca::Args>),
+    Mix(Box<mix::Args>),
 }
 
 pub(crate) fn run(args: Args) -> Result {
     match args.workload {
         Workload::Tpcc(args) => tpcc::run(&args),
+        Workload::Tpcb(args) => tpcb::run(&args),
+        Workload::Tpca(args) => tpca::run(&args),
+        Workload::Mix(args) => mix::run(&args),
     }
 }
