@@ -6,6 +6,7 @@
 use std::future::Future;
 use tenbin_wire::{Error, Session};
 
+pub mod script;
 pub mod tpcc;
 
 /// One kind of transaction.
@@ -68,6 +69,8 @@ pub trait Workload: Send + Sync + 'static {
     fn choose(&self, terminal: &mut Self::Terminal) -> Cycle;
     /// Keys in the transaction chosen.
     fn input(&self, terminal: &mut Self::Terminal, kind: u8) -> Self::Input;
+    /// Takes back at the end what [`input`](Self::input) moved out of the terminal, if anything.
+    fn take_back(&self, _terminal: &mut Self::Terminal, _input: Self::Input) {}
     /// Makes a new session ready: prepared statements, session settings.
     fn prepare(&self, session: &mut Session) -> impl Future<Output = Result<(), Error>>;
     /// Executes once. On an error the emulator rolls back, decides about a retry and counts it.

@@ -130,7 +130,11 @@ fn nonsense_is_refused_before_anything_is_made() {
         3,
         &["127.0.0.1"],
     );
-    refused(&["report", "/nonexistent"], 2, &["cannot open /nonexistent"]);
+    refused(
+        &["report", "/nonexistent"],
+        2,
+        &["cannot open /nonexistent"],
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! TPC-C on real servers.
+//! Workloads on real servers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,5 +9,6 @@
 mod checks;
 mod load;
 mod place;
+mod script;
 mod support;
 mod transactions;
