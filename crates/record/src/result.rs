@@ -25,12 +25,12 @@ pub struct RunResult {
 /// The headline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
-    /// `tpmC` (only of a run that passed the audit of pacing and mix), `NOPM`, `tps`, ….
+    /// `tpmC`, `tpsA` (only of a run that passed the audit that the name asks for), `NOPM`, `tps`, ….
     pub metric: String,
     /// How many.
     pub value: f64,
-    /// Why it is not called tpmC.
-    pub why_not_tpmc: Option<String>,
+    /// Why the metric does not bear the name that the standard has for it (tpmC, tpsA).
+    pub why_unqualified: Option<String>,
     /// Transactions of all kinds answered without an error, a second.
     pub transactions_per_s: f64,
 }

@@ -224,7 +224,7 @@ fn how_much(run: &Run) -> Sentence {
         );
         return sentence(text, Tone::Bad);
     }
-    let why = match &throughput.why_not_tpmc {
+    let why = match &throughput.why_unqualified {
         Some(why) => format!(
             " This is {}, not tpmC: {}.",
             throughput.metric,

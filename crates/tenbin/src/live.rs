@@ -92,13 +92,16 @@ pub(crate) fn bar(share: f64) -> String {
     format!("{}{}", "█".repeat(filled), "░".repeat(WIDTH - filled))
 }
 
+/// Index of a kind of transaction, and what its rate by the minute is called.
+pub(crate) type PerMinute = (usize, &'static str);
+
 /// Shows a run as it goes.
 pub(crate) struct RunView<'a> {
     live: Live,
     names: &'a [String],
     total_s: f64,
-    /// Index of the kind whose rate is the headline, and what that is called.
-    headline: (usize, &'static str),
+    /// Index of the kind that is also shown by the minute, and what that rate is called.
+    per_minute: Option<PerMinute>,
 }
 
 impl<'a> RunView<'a> {
@@ -106,23 +109,23 @@ impl<'a> RunView<'a> {
     pub(crate) fn new(
         names: &'a [String],
         total_s: f64,
-        headline: (usize, &'static str),
+        per_minute: Option<PerMinute>,
         quiet: bool,
     ) -> Self {
         Self {
             live: Live::new(quiet),
             names,
             total_s,
-            headline,
+            per_minute,
         }
     }
 
     /// Takes a snapshot.
     pub(crate) fn update(&mut self, progress: &Progress<'_>) {
-        let (names, total_s, headline) = (self.names, self.total_s, self.headline);
+        let (names, total_s, per_minute) = (self.names, self.total_s, self.per_minute);
         self.live.show(
-            || block(names, total_s, headline, progress),
-            || line(headline, progress),
+            || block(names, total_s, per_minute, progress),
+            || line(per_minute, progress),
         );
     }
 }
@@ -137,22 +140,22 @@ fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// A rate a minute of the headline kind, and transactions a second of all.
-fn rates(headline: usize, progress: &Progress<'_>) -> (u64, u64) {
-    let per_minute = progress
-        .kinds
-        .get(headline)
-        .map_or(0, |kind| kind.per_s * 60);
-    (
-        per_minute,
-        progress.kinds.iter().map(|kind| kind.per_s).sum(),
-    )
+/// The present rates: `74,040 NOPM · 2,468 transactions/s`.
+fn rates(per_minute: Option<PerMinute>, separator: &str, progress: &Progress<'_>) -> String {
+    let per_s: u64 = progress.kinds.iter().map(|kind| kind.per_s).sum();
+    let all = format!("{} transactions/s", HumanCount(per_s));
+    match per_minute.and_then(|(kind, metric)| Some((progress.kinds.get(kind)?, metric))) {
+        Some((kind, metric)) => {
+            format!("{} {metric}{separator}{all}", HumanCount(kind.per_s * 60))
+        }
+        None => all,
+    }
 }
 
 fn block(
     names: &[String],
     total_s: f64,
-    (headline, metric): (usize, &str),
+    per_minute: Option<PerMinute>,
     progress: &Progress<'_>,
 ) -> String {
     let mut text = format!(
@@ -161,14 +164,12 @@ fn block(
         bar(progress.elapsed_s / total_s),
         clock(progress.remaining_s)
     );
-    let (per_minute, per_second) = rates(headline, progress);
     let errors: u64 = progress.kinds.iter().map(|kind| kind.errors).sum();
     let retries: u64 = progress.kinds.iter().map(|kind| kind.retries).sum();
     let _ = writeln!(
         text,
-        "  now {} {metric} · {} transactions/s · {} errors · {} retries",
-        HumanCount(per_minute),
-        HumanCount(per_second),
+        "  now {} · {} errors · {} retries",
+        rates(per_minute, " · ", progress),
         HumanCount(errors),
         HumanCount(retries)
     );
@@ -191,16 +192,15 @@ fn block(
     text
 }
 
-fn line((headline, metric): (usize, &str), progress: &Progress<'_>) -> String {
-    let (per_minute, per_second) = rates(headline, progress);
+fn line(per_minute: Option<PerMinute>, progress: &Progress<'_>) -> String {
     let errors: u64 = progress.kinds.iter().map(|kind| kind.errors).sum();
-    let p90_ms = progress.kinds.get(headline).map_or(0.0, |kind| kind.p90_ms);
+    let kind = per_minute.map_or(0, |(kind, _)| kind);
+    let p90_ms = progress.kinds.get(kind).map_or(0.0, |kind| kind.p90_ms);
     format!(
-        "{}: {} left, now {} {metric}, {} transactions/s, p90 {p90_ms:.1} ms, {} errors",
+        "{}: {} left, now {}, p90 {p90_ms:.1} ms, {} errors",
         phase(progress.phase),
         clock(progress.remaining_s),
-        HumanCount(per_minute),
-        HumanCount(per_second),
+        rates(per_minute, ", ", progress),
         HumanCount(errors)
     )
 }
@@ -238,7 +238,7 @@ mod tests {
             remaining_s: 40.0,
             kinds: &[kind, kind],
         };
-        let text = block(&names, 70.0, (0, "NOPM"), &progress);
+        let text = block(&names, 70.0, Some((0, "NOPM")), &progress);
         assert!(
             text.contains("74,040 NOPM") && text.contains("2,468 transactions/s"),
             "{text}"
@@ -250,10 +250,11 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
         );
-        let line = line((0, "NOPM"), &progress);
-        assert!(
-            line.starts_with("measuring: 0:40 left") && line.contains("2 errors"),
-            "{line}"
+        let line = line(Some((0, "NOPM")), &progress);
+        assert_eq!(
+            line,
+            "measuring: 0:40 left, now 74,040 NOPM, 2,468 transactions/s, p90 2.2 ms, 2 errors"
         );
+        assert!(super::line(None, &progress).contains("now 2,468 transactions/s, p90"));
     }
 }

@@ -5,6 +5,7 @@ mod exit;
 mod live;
 mod place;
 mod result;
+mod run;
 mod signals;
 mod tpcc;
 mod units;

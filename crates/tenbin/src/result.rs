@@ -1,5 +1,6 @@
 //! From what the emulator measured to what `run.json` holds.
 
+use crate::run::Judged;
 use std::collections::BTreeMap;
 use tenbin_record::Observation;
 use tenbin_record::observation::PerTransaction;
@@ -64,15 +65,15 @@ fn deferred(deferred: &tenbin_rte::Deferred, skipped: u64, queue_peak: u64) -> r
     }
 }
 
-/// The result without audit and checks. `skipped`: parts of deferred executions that found nothing to do.
+/// What was measured, with what was made of it.
 pub(crate) fn result<T: Tally>(
     driven: &Driven<T>,
-    throughput: record::Throughput,
-    skipped: u64,
+    judged: Judged,
+    checks: Vec<record::Check>,
 ) -> record::RunResult {
     let name = |kind: &KindResult| kind.kind.name.clone();
     record::RunResult {
-        throughput,
+        throughput: judged.throughput,
         transactions: driven
             .kinds
             .iter()
@@ -85,13 +86,13 @@ pub(crate) fn result<T: Tally>(
                 let later = kind.deferred.as_ref()?;
                 Some((
                     name(kind),
-                    deferred(later, skipped, driven.deferred_queue_peak),
+                    deferred(later, judged.skipped, driven.deferred_queue_peak),
                 ))
             })
             .collect(),
         menu_ms: times(&driven.menu),
-        audit: Vec::new(),
-        checks: Vec::new(),
+        audit: judged.audit,
+        checks,
     }
 }
 

@@ -6,8 +6,11 @@
 use std::future::Future;
 use tenbin_wire::{Error, Session};
 
+mod isolation;
 pub mod script;
 pub mod tpcc;
+
+pub use isolation::Isolation;
 
 /// One kind of transaction.
 #[derive(Debug, Clone, PartialEq)]

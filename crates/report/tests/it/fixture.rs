@@ -145,7 +145,7 @@ fn result() -> RunResult {
         throughput: Throughput {
             metric: "NOPM".into(),
             value: 18_043.0,
-            why_not_tpmc: Some(
+            why_unqualified: Some(
                 "unpaced: the terminals neither keyed nor thought (--pacing spec for tpmC)".into(),
             ),
             transactions_per_s: 668.3,
@@ -416,7 +416,7 @@ pub(crate) fn empty_run() -> Run {
     run.result.throughput = Throughput {
         metric: "NOPM".into(),
         value: 0.0,
-        why_not_tpmc: None,
+        why_unqualified: None,
         transactions_per_s: 0.0,
     };
     for kind in run.result.transactions.values_mut() {

@@ -1,10 +1,10 @@
 //! `tenbin check`: whether the data are consistent.
 
-use crate::exit::{Answer, Result};
+use crate::exit::Result;
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
+use crate::run::print;
 use crate::{signals, tpcc};
 use clap::{Parser, Subcommand};
-use tenbin_record::{Check, Verdict};
 
 /// Check whether a workload's data are consistent
 #[derive(Parser)]
@@ -42,34 +42,5 @@ pub(crate) fn run(args: &Args) -> Result {
     };
     let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), args.json)?;
     let checks = tpcc::check(&place, args.json, &stop)?;
-    if args.json {
-        println!("{}", serde_json::to_string_pretty(&checks)?);
-    } else {
-        print(&checks);
-    }
-    let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
-    Ok(if failed { Answer::No } else { Answer::Yes })
-}
-
-fn print(checks: &[Check]) {
-    for check in checks {
-        let verdict = match check.verdict {
-            Verdict::Pass => "PASS",
-            Verdict::Fail => "FAIL",
-            Verdict::Skip => "SKIP",
-        };
-        println!("{verdict}  {:>3}  {}", check.condition, check.title);
-        if let Some(note) = &check.note {
-            println!("           {note}");
-        }
-        for key in &check.offending {
-            println!("           {key}");
-        }
-        let more = check
-            .offending_count
-            .saturating_sub(check.offending.len() as u64);
-        if more > 0 {
-            println!("           and {more} more");
-        }
-    }
+    print(&checks, args.json)
 }

@@ -1,7 +1,8 @@
 //! What the command line says about TPC-C, and what follows from it.
 
 use crate::exit::{Failure, Result};
-use clap::{Args, ValueEnum};
+use crate::run::{ClientArgs, Pacing};
+use clap::Args;
 
 /// What is loaded; fixed by the data once they are there.
 #[derive(Args, Debug, Clone)]
@@ -35,88 +36,22 @@ pub(crate) struct DriveArgs {
     /// Terminals, spread evenly over the warehouses [default: 10 a warehouse]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) terminals: Option<u32>,
-    /// Connections, shared first come first served when fewer than terminals [default: one a terminal, at most 100]
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    pub(crate) connections: Option<u32>,
-    /// Driver threads [default: from the number of connections]
-    #[arg(long, value_name = "N")]
-    pub(crate) threads: Option<u32>,
     /// Keying and think times: none, spec, or a factor of the standard's
     #[arg(long, value_name = "spec|none|FACTOR", default_value = "none")]
     pub(crate) pacing: Pacing,
-    /// Length of the measurement interval
-    #[arg(short, long, default_value = "60s", value_parser = crate::units::duration)]
-    pub(crate) duration: std::time::Duration,
-    /// Time under full load before the interval
-    #[arg(long, default_value = "10s", value_parser = crate::units::duration)]
-    pub(crate) warmup: std::time::Duration,
-    /// Time over which terminals start [default: none; with pacing, two mean cycles]
-    #[arg(long, value_parser = crate::units::duration)]
-    pub(crate) ramp_up: Option<std::time::Duration>,
     /// Run the five transactions as server functions
     #[arg(long)]
     pub(crate) procedures: bool,
-    /// Isolation level of every transaction
-    #[arg(long, value_enum, default_value = "read-committed")]
-    pub(crate) isolation: IsolationArg,
     /// Draw transactions by weight instead of from the card deck: NEW-ORDER,PAYMENT,ORDER-STATUS,DELIVERY,STOCK-LEVEL
     #[arg(long, value_name = "W,W,W,W,W", value_parser = weights)]
     pub(crate) weights: Option<Weights>,
-    /// Attempts at a transaction that fails to serialize or deadlocks
-    #[arg(long, value_name = "N", default_value = "10")]
-    pub(crate) max_tries: u32,
+    #[command(flatten)]
+    pub(crate) client: ClientArgs,
 }
 
 /// Weights in the order of the kinds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Weights(pub(crate) [f64; 5]);
-
-/// How terminals are paced.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Pacing {
-    /// No keying or think times.
-    None,
-    /// The standard's.
-    Spec,
-    /// The standard's times this factor.
-    Factor(f64),
-}
-
-impl std::str::FromStr for Pacing {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        match text {
-            "none" => Ok(Self::None),
-            "spec" => Ok(Self::Spec),
-            _ => match text.parse::<f64>() {
-                Ok(factor) if factor > 0.0 && factor <= 1000.0 => Ok(Self::Factor(factor)),
-                _ => Err("give spec, none, or a factor above 0 and up to 1000 (0.1: a tenth of the standard's times)".into()),
-            },
-        }
-    }
-}
-
-impl std::fmt::Display for Pacing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::Spec => f.write_str("spec"),
-            Self::Factor(factor) => write!(f, "{factor}"),
-        }
-    }
-}
-
-/// Isolation levels of SQL that PostgreSQL tells apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum IsolationArg {
-    /// PostgreSQL's default
-    ReadCommitted,
-    /// Snapshot isolation
-    RepeatableRead,
-    /// Serializable snapshot isolation: what TPC-C's clause 3.4 asks of most pairs of transactions
-    Serializable,
-}
 
 impl LoadArgs {
     /// Warehouses to load.
@@ -135,20 +70,6 @@ impl DriveArgs {
             )));
         }
         Ok(terminals)
-    }
-
-    /// Connections, at least one and no more than terminals.
-    pub(crate) fn connections(&self, terminals: u32) -> Result<u32> {
-        match self.connections {
-            Some(0) => Err(Failure::bad_input(
-                "--connections 0: a load needs at least one connection",
-            )),
-            Some(count) if count > terminals => Err(Failure::bad_input(format!(
-                "--connections {count} is more than the {terminals} terminals that could use them"
-            ))),
-            Some(count) => Ok(count),
-            None => Ok(terminals.min(100)),
-        }
     }
 }
 
@@ -214,10 +135,6 @@ mod tests {
         ] {
             assert!(weights(bad).is_err(), "{bad}");
         }
-        for bad in ["0", "-1", "nan", "inf", "fast", "2000"] {
-            assert!(bad.parse::<Pacing>().is_err(), "{bad}");
-        }
-        assert_eq!("0.1".parse(), Ok(Pacing::Factor(0.1)));
         assert!(pair("stock").is_err() && pair("=x").is_err() && pair("stock=").is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! From the emulator's result to what the audit judges.
 
-use super::args::Pacing;
+use crate::run::Pacing;
 use tenbin_rte::{Driven, Times};
 use tenbin_workload::Tally;
 use tenbin_workload::tpcc::audit::{Durations, KindMeasured, Measured};
@@ -51,11 +51,7 @@ pub(super) fn measured<T: Tally>(
         point.at_s >= 0 && point.at_s as f64 + f64::from(point.width_s) <= driven.measured_s + 1e-9
     };
     Measured {
-        pacing: match pacing {
-            Pacing::None => None,
-            Pacing::Spec => Some(1.0),
-            Pacing::Factor(factor) => Some(factor),
-        },
+        pacing: pacing.factor(),
         terminals: options.terminals,
         warehouses,
         measured_s: driven.measured_s,

@@ -1,10 +1,10 @@
-//! TPC-C from the command line: load, drive, judge, record.
+//! TPC-C from the command line: load, drive, judge.
 
 pub(crate) mod args;
-mod drive;
 mod measured;
 mod prepare;
 mod sink;
+mod subject;
 
-pub(crate) use drive::{RunPlan, run};
 pub(crate) use prepare::{check, load, tablespaces};
+pub(crate) use subject::prepare;

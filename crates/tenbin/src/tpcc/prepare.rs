@@ -4,6 +4,7 @@ use super::args::LoadArgs;
 use crate::exit::{Class, Failure, Result};
 use crate::live::{Live, bar, clock};
 use crate::place::Place;
+use crate::run::cores;
 use indicatif::HumanCount;
 use postgres::NoTls;
 use std::collections::BTreeMap;
@@ -177,9 +178,4 @@ impl From<CheckError> for Failure {
         };
         Self::new(class, anyhow::Error::new(error))
     }
-}
-
-/// Connections for loading and checking: one a core.
-fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(2, |cores| u32::try_from(cores.get()).unwrap_or(2))
 }

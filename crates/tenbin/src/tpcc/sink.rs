@@ -1,12 +1,13 @@
 //! Where transactions and executed Deliveries go: the run directory's files.
 
-use tenbin_record::{DeliveryRow, DeliveryWriter, RunWriter, TransactionRow, TransactionWriter};
+use crate::run::Transactions;
+use tenbin_record::{DeliveryRow, DeliveryWriter, RunWriter, TransactionRow};
 use tenbin_rte::{DeferredRow, RowSink, SinkError};
 use tenbin_workload::tpcc::Output;
 
 /// Writes both files, and counts skipped districts on the way.
-pub(super) struct Files {
-    transactions: TransactionWriter,
+pub(crate) struct Files {
+    transactions: Transactions,
     deliveries: DeliveryWriter,
     rows: Vec<DeliveryRow>,
     /// Warehouses, from which a terminal's home follows.
@@ -24,7 +25,7 @@ impl Files {
         warehouses: u32,
     ) -> crate::exit::Result<Self> {
         Ok(Self {
-            transactions: directory.transactions(kinds)?,
+            transactions: Transactions::create(directory, kinds)?,
             deliveries: directory.deliveries()?,
             rows: Vec::new(),
             warehouses,
@@ -69,7 +70,7 @@ impl Files {
 
 impl RowSink<Output> for Files {
     fn rows(&mut self, rows: &[TransactionRow]) -> Result<(), SinkError> {
-        Ok(self.transactions.write(rows)?)
+        self.transactions.write(rows)
     }
 
     fn deferred(&mut self, rows: &[DeferredRow<Output>]) -> Result<(), SinkError> {

@@ -22,4 +22,4 @@ pub use statements::Statements;
 pub use tally::TpccTally;
 pub use terminal::{KINDS, Mix, Terminal};
 pub use transactions::Output;
-pub use workload::{Isolation, Tpcc};
+pub use workload::Tpcc;

@@ -8,31 +8,8 @@ use super::tally::TpccTally;
 use super::terminal::{DELIVERY, KINDS, Mix, Terminal};
 use super::transactions::Output;
 use super::{procedures, transactions};
-use crate::{Cycle, Executed, Kind, Workload};
+use crate::{Cycle, Executed, Isolation, Kind, Workload};
 use tenbin_wire::{Error, Session};
-
-/// Isolation level of every transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Isolation {
-    /// PostgreSQL's default.
-    ReadCommitted,
-    /// Snapshot isolation.
-    RepeatableRead,
-    /// Serializable snapshot isolation.
-    Serializable,
-}
-
-impl Isolation {
-    /// As SQL and `run.json` have it: `read committed`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ReadCommitted => "read committed",
-            Self::RepeatableRead => "repeatable read",
-            Self::Serializable => "serializable",
-        }
-    }
-}
 
 /// TPC-C on a loaded database.
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use tenbin_workload::tpcc::input::{
 };
 use tenbin_workload::tpcc::load::{LoadOptions, mark_ran};
 use tenbin_workload::tpcc::names::LastName;
-use tenbin_workload::tpcc::{Isolation, Output, Rules, Tpcc, procedures};
-use tenbin_workload::{Executed, Workload};
+use tenbin_workload::tpcc::{Output, Rules, Tpcc, procedures};
+use tenbin_workload::{Executed, Isolation, Workload};
 
 const WAREHOUSES: u32 = 2;
 

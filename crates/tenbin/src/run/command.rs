@@ -1,0 +1,104 @@
+//! What every `tenbin run` does around a run: a server before, an answer after.
+
+use super::{OutputArgs, Plan, Ran, Subject, run};
+use crate::exit::{Answer, Result};
+use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
+use crate::signals;
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use tenbin_server::signals::Graceful;
+
+/// What the command line said, as far as it is the same for every workload.
+pub(crate) struct Command<'a> {
+    /// The workload's name.
+    pub(crate) name: &'static str,
+    pub(crate) seed: u64,
+    pub(crate) which: &'a WhichArgs,
+    pub(crate) setup: &'a EmbeddedArgs,
+    pub(crate) out: Option<PathBuf>,
+    /// Nothing on standard error on the way.
+    pub(crate) quiet: bool,
+    /// Connections that the load will open.
+    pub(crate) connections: u32,
+    /// Tablespaces that an embedded server must have: name and directory.
+    pub(crate) tablespaces: Vec<(String, PathBuf)>,
+}
+
+/// Opens the server, runs on it, and leaves it as it was. `prepare` loads what is missing.
+pub(crate) fn measure<S: Subject>(
+    command: Command<'_>,
+    prepare: impl FnOnce(&Place, &AtomicBool) -> Result<S>,
+) -> Result<Ran> {
+    let graceful = Graceful::begin();
+    let stop = signals::stop_flag()?;
+    let connections = command.connections;
+    let place = Place::open(
+        command.which,
+        command.setup,
+        connections + connections / 10 + 8,
+        command.tablespaces,
+        command.quiet,
+    )?;
+    if !command.quiet {
+        announce(&place);
+    }
+    let plan = Plan {
+        name: command.name,
+        seed: command.seed,
+        out: command.out,
+        quiet: command.quiet,
+        command_line: place::command_line(),
+    };
+    let ran = run(&place, &plan, |place| prepare(place, &stop), &stop);
+    let closed = place.close();
+    drop(graceful);
+    let ran = ran?;
+    closed?;
+    Ok(ran)
+}
+
+/// Prints the result, and answers whether all is well.
+pub(crate) fn show(ran: &Ran, output: &OutputArgs) -> Result<Answer> {
+    if output.json {
+        println!("{}", serde_json::to_string_pretty(&ran.run)?);
+    } else {
+        let color = std::io::stdout().is_terminal();
+        print!(
+            "{}",
+            tenbin_report::terminal(&ran.run, &ran.directory, 80, color)
+        );
+    }
+    Ok(ran.answer)
+}
+
+/// What is about to be measured.
+fn announce(place: &Place) {
+    eprintln!("{}", place.describe());
+    for note in &place.server.notes {
+        eprintln!("note: {note}");
+    }
+    if !place.chosen().is_empty() {
+        eprintln!("settings:");
+    }
+    for setting in place.chosen() {
+        let reason = if setting.reason.is_empty() {
+            "given by --set"
+        } else {
+            &setting.reason
+        };
+        let line = format!(
+            "  {:<36} {reason}",
+            format!("{} = {}", setting.name, setting.value)
+        );
+        let indent = " ".repeat(39);
+        for line in textwrap::wrap(&line, textwrap::Options::new(80).subsequent_indent(&indent)) {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// Connections for loading and checking: one a core.
+pub(crate) fn cores() -> u32 {
+    std::thread::available_parallelism().map_or(2, |cores| u32::try_from(cores.get()).unwrap_or(2))
+}

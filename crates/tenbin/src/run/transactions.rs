@@ -1,0 +1,36 @@
+//! Where transactions go when none is deferred: `transactions.parquet`.
+
+use crate::exit::Result;
+use tenbin_record::{RunWriter, TransactionRow, TransactionWriter};
+use tenbin_rte::{DeferredRow, RowSink, SinkError};
+
+/// Writes one file.
+pub(crate) struct Transactions(TransactionWriter);
+
+impl Transactions {
+    /// Starts it.
+    pub(crate) fn create(directory: &RunWriter, kinds: &[String]) -> Result<Self> {
+        Ok(Self(directory.transactions(kinds)?))
+    }
+
+    /// Takes rows of all phases.
+    pub(crate) fn write(&mut self, rows: &[TransactionRow]) -> std::result::Result<(), SinkError> {
+        Ok(self.0.write(rows)?)
+    }
+
+    /// Closes it.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.0.finish()?;
+        Ok(())
+    }
+}
+
+impl<O> RowSink<O> for Transactions {
+    fn rows(&mut self, rows: &[TransactionRow]) -> std::result::Result<(), SinkError> {
+        self.write(rows)
+    }
+
+    fn deferred(&mut self, _: &[DeferredRow<O>]) -> std::result::Result<(), SinkError> {
+        Ok(()) // no kind is deferred
+    }
+}

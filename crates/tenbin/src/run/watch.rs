@@ -1,0 +1,113 @@
+//! Driving a load while observing machine and server.
+
+use super::{DrivenOf, Subject};
+use crate::exit::{Class, Failure, Result};
+use crate::live::RunView;
+use crate::place::Place;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tenbin_observe::Observer;
+use tenbin_record::{Observation, SampleWriter};
+use tenbin_rte::{DriveError, Phase, Progress};
+
+/// What came of it.
+pub(super) struct Watched<S: Subject + ?Sized> {
+    pub(super) driven: DrivenOf<S>,
+    pub(super) observation: Observation,
+    pub(super) samples: SampleWriter,
+}
+
+/// Drives while observing.
+pub(super) fn watch<S: Subject>(
+    place: &Place,
+    subject: &S,
+    kinds: &[String],
+    files: &mut S::Files,
+    samples: SampleWriter,
+    quiet: bool,
+    stop: &AtomicBool,
+) -> Result<Watched<S>> {
+    // The observer's thread writes samples; it is joined before the writer is used again.
+    let samples = Arc::new(Mutex::new(samples));
+    let shared = Arc::clone(&samples);
+    let observer = Observer::start(
+        tenbin_observe::Options {
+            target: place.server.target.clone(),
+            postmaster_pid: place.server.postmaster_pid,
+        },
+        Box::new(move |rows| {
+            if let Ok(writer) = shared.lock() {
+                // A full disk shows when the file is finished.
+                let _ = writer.write(rows);
+            }
+        }),
+    )?;
+    let options = subject.options();
+    let total_s = (options.ramp_up + options.warm_up + options.duration).as_secs_f64();
+    let mut view = RunView::new(kinds, total_s, subject.per_minute(), quiet);
+    let mut phases = Phases {
+        observer: &observer,
+        duration: options.duration,
+        now: Phase::Connecting,
+    };
+    let driven = tenbin_rte::drive(
+        subject.workload(),
+        &place.server.target,
+        options,
+        Some(files),
+        &mut |progress| {
+            phases.follow(progress);
+            view.update(progress);
+        },
+        stop,
+    );
+    drop(view);
+    let observation = observer.finish();
+    let driven = driven?;
+    let samples = Arc::into_inner(samples)
+        .and_then(|samples| samples.into_inner().ok())
+        .ok_or_else(|| anyhow::anyhow!("the observer did not give back the file of samples"))?;
+    Ok(Watched {
+        driven,
+        observation,
+        samples,
+    })
+}
+
+/// Tells the observer where the run is.
+struct Phases<'a> {
+    observer: &'a Observer,
+    duration: Duration,
+    now: Phase,
+}
+
+impl Phases<'_> {
+    fn follow(&mut self, progress: &Progress<'_>) {
+        if progress.phase == self.now {
+            return;
+        }
+        if self.now == Phase::Connecting {
+            let left = Duration::try_from_secs_f64(progress.remaining_s).unwrap_or_default();
+            let end = Instant::now() + left;
+            self.observer
+                .expect_interval(end.checked_sub(self.duration).unwrap_or(end));
+        }
+        match progress.phase {
+            Phase::Measurement => self.observer.begin_interval(),
+            Phase::RampDown => self.observer.end_interval(),
+            _ => {}
+        }
+        self.now = progress.phase;
+    }
+}
+
+impl From<DriveError> for Failure {
+    fn from(error: DriveError) -> Self {
+        let class = match error {
+            DriveError::Options(_) => Class::BadInput,
+            _ => Class::Environment,
+        };
+        Self::new(class, anyhow::Error::new(error))
+    }
+}
