@@ -184,10 +184,12 @@ impl<'a, W: Workload> Floor<'a, W> {
             ..
         } = &self.seats[seat as usize];
         let kind = &mut self.books.kinds[usize::from(cycle.kind)];
-        if self.span.holds(due_ns) {
+        let open_loop = self.arrivals.is_some();
+        // The first step of a terminal is no arrival.
+        if self.span.holds(due_ns) && !(open_loop && *stage == Stage::Outside) {
             self.books.lateness.record(now_ns.saturating_sub(due_ns));
             // A pause of nothing is no pause (see `result`).
-            if due_ns > *since_ns && self.arrivals.is_none() {
+            if due_ns > *since_ns && !open_loop {
                 match stage {
                     Stage::Thinking => kind.think.record(now_ns - since_ns),
                     Stage::Keying => kind.keying.record(now_ns - since_ns),
@@ -493,7 +495,9 @@ impl<'a, W: Workload> Floor<'a, W> {
                 self.books.kinds[usize::from(place.cycle.kind)].unfinished += 1;
             }
         }
-        while let Some(arrivals) = &mut self.arrivals
+        // Terminals that are through with their transactions miss nothing.
+        let through = self.common.options.transactions.is_some();
+        while let Some(arrivals) = self.arrivals.as_mut().filter(|_| !through)
             && arrivals.next_ns() < self.span.end_ns
         {
             self.books.missed += u64::from(self.span.holds(arrivals.take()));

@@ -1,9 +1,11 @@
 //! `tenbin run`: a server, a load on it, a result. One file a workload.
 
+mod script;
 mod tpcc;
 
 use crate::exit::Result;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 
 /// Run a workload and record what came out
 #[derive(Parser)]
@@ -15,10 +17,16 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Workload {
     Tpcc(Box<tpcc::Args>),
+    Script(Box<script::Args>),
+    /// A script's file, and `script`'s arguments
+    #[command(external_subcommand)]
+    File(Vec<OsString>),
 }
 
 pub(crate) fn run(args: Args) -> Result {
     match args.workload {
         Workload::Tpcc(args) => tpcc::run(&args),
+        Workload::Script(args) => script::run(&args),
+        Workload::File(words) => script::run(&script::parse(words)?),
     }
 }
