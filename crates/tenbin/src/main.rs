@@ -1,5 +1,6 @@
 //! The `tenbin` command: thin subcommands over the crates below it.
 
+mod bank;
 mod cmd;
 mod exit;
 mod live;
@@ -29,6 +30,7 @@ const AFTER_HELP: &str = "\
 Examples:
   tenbin run tpcc                    the newest PostgreSQL, two warehouses, one minute
   tenbin run tpcc --pg 17 --out a    the same on PostgreSQL 17, kept in ./a
+  tenbin run tpcb -c 16              what pgbench runs, with an audit and a report
   tenbin compare a b                 which of two runs is heavier, and by how much
 
 Exit status: 0 done; 1 the answer is no (an audit or a check failed, a loss

@@ -14,9 +14,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use tenbin_workload::tpcc::checks::{Verdict, check};
+use tenbin_workload::check::Verdict;
+use tenbin_workload::load::{Batch, HEADER, TRAILER};
+use tenbin_workload::tpcc::checks::check;
 use tenbin_workload::tpcc::load::{LoadOptions, load};
-use tenbin_workload::tpcc::population::{Batch, HEADER, Population, TRAILER};
+use tenbin_workload::tpcc::population::Population;
 use tenbin_workload::tpcc::rules::Rules;
 use tenbin_workload::tpcc::schema::Table;
 

@@ -1,5 +1,7 @@
 //! Isolation levels.
 
+use tenbin_wire::{Error, Session};
+
 /// Isolation level of every transaction of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
@@ -20,5 +22,14 @@ impl Isolation {
             Self::RepeatableRead => "repeatable read",
             Self::Serializable => "serializable",
         }
+    }
+
+    /// Makes it that of all transactions of a session.
+    pub(crate) async fn set(self, session: &mut Session) -> Result<(), Error> {
+        session.query(&format!(
+            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}",
+            self.name()
+        ));
+        session.sync().await.map(|_| ())
     }
 }

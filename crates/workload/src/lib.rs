@@ -6,8 +6,18 @@
 use std::future::Future;
 use tenbin_wire::{Error, Session};
 
+pub mod audit;
+pub mod bank;
+pub mod chance;
+pub mod check;
 mod isolation;
+pub mod load;
+pub mod mix;
+pub mod random;
 pub mod script;
+pub mod think;
+pub mod tpca;
+pub mod tpcb;
 pub mod tpcc;
 
 pub use isolation::Isolation;

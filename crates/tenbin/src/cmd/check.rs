@@ -3,8 +3,9 @@
 use crate::exit::Result;
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::run::print;
-use crate::{signals, tpcc};
+use crate::{bank, signals, tpcc};
 use clap::{Parser, Subcommand};
+use tenbin_workload::bank::Design;
 
 /// Check whether a workload's data are consistent
 #[derive(Parser)]
@@ -15,15 +16,26 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Workload {
-    Tpcc(TpccArgs),
+    /// The twelve conditions of clause 3.3.2, and three more that they do not cover
+    #[command(
+        after_help = "Example:\n  tenbin check tpcc --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+    )]
+    Tpcc(What),
+    /// Whether branches, tellers, accounts and history agree; tables that pgbench made will do
+    #[command(
+        after_help = "Example:\n  tenbin check tpcb --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+    )]
+    Tpcb(What),
+    /// Whether branches, tellers, accounts and history agree
+    #[command(
+        after_help = "Example:\n  tenbin check tpca --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+    )]
+    Tpca(What),
 }
 
-/// The twelve conditions of clause 3.3.2, and three more that they do not cover
+/// Where to look, and how to say it.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  tenbin check tpcc --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
-)]
-struct TpccArgs {
+struct What {
     /// The server: `postgres://user@host:5432/database`
     #[arg(long, value_name = "URL")]
     dsn: String,
@@ -33,14 +45,19 @@ struct TpccArgs {
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let Workload::Tpcc(args) = &args.workload;
+    let (Workload::Tpcc(what) | Workload::Tpcb(what) | Workload::Tpca(what)) = &args.workload;
     let stop = signals::stop_flag()?;
     let which = WhichArgs {
         pg: None,
         pg_bin: None,
-        dsn: Some(args.dsn.clone()),
+        dsn: Some(what.dsn.clone()),
     };
-    let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), args.json)?;
-    let checks = tpcc::check(&place, args.json, &stop)?;
-    print(&checks, args.json)
+    let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), what.json)?;
+    let bank = |design| bank::check(&place, design, None, what.json, &stop);
+    let checks = match &args.workload {
+        Workload::Tpcc(_) => tpcc::check(&place, what.json, &stop),
+        Workload::Tpcb(_) => bank(Design::Pgbench),
+        Workload::Tpca(_) => bank(Design::TpcA),
+    }?;
+    print(&checks, what.json)
 }

@@ -1,11 +1,14 @@
 //! `tenbin load`: data on a server that someone else runs.
 
+use crate::bank::args::{Asked, TableArgs};
 use crate::exit::{Answer, Failure, Result};
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::tpcc::args::LoadArgs;
-use crate::{signals, tpcc};
+use crate::{bank, signals, tpcc};
 use clap::{Parser, Subcommand};
+use std::sync::atomic::AtomicBool;
 use tenbin_server::signals::Graceful;
+use tenbin_workload::bank::Design;
 
 /// Load a workload's data into a server that stays
 #[derive(Parser)]
@@ -17,6 +20,8 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Workload {
     Tpcc(TpccArgs),
+    Tpcb(TpcbArgs),
+    Tpca(TpcaArgs),
 }
 
 /// TPC-C's nine tables, by clause 4.3.3
@@ -32,10 +37,77 @@ struct TpccArgs {
     load: LoadArgs,
 }
 
+/// pgbench's four tables, from which they cannot be told apart
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  tenbin load tpcb --dsn postgres://me@localhost/bench --scale 100\n\nTables of another making are never touched; --replace drops what an earlier load of tenbin made."
+)]
+struct TpcbArgs {
+    /// The server: `postgres://user@host:5432/database`
+    #[arg(long, value_name = "URL")]
+    dsn: String,
+    #[command(flatten)]
+    load: bank::args::PgbenchArgs,
+}
+
+/// TPC-A's four tables: records of 100 bytes, 50 in the history
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  tenbin load tpca --dsn postgres://me@localhost/bench --scale 10\n\nTables of another making are never touched; --replace drops what an earlier load of tenbin made."
+)]
+struct TpcaArgs {
+    /// The server: `postgres://user@host:5432/database`
+    #[arg(long, value_name = "URL")]
+    dsn: String,
+    #[command(flatten)]
+    load: bank::args::TpcaArgs,
+}
+
 pub(crate) fn run(args: Args) -> Result {
-    let Workload::Tpcc(args) = args.workload;
     let _graceful = Graceful::begin();
     let stop = signals::stop_flag()?;
+    match args.workload {
+        Workload::Tpcc(args) => tpcc(args, &stop),
+        Workload::Tpcb(args) => {
+            let (asked, tables) = (args.load.size(), &args.load.tables);
+            bank(args.dsn, Design::Pgbench, asked, tables, &stop)
+        }
+        Workload::Tpca(args) => {
+            let (asked, tables) = (args.load.size()?, &args.load.tables);
+            bank(args.dsn, Design::TpcA, asked, tables, &stop)
+        }
+    }
+}
+
+fn open(dsn: String) -> Result<Place> {
+    let which = WhichArgs {
+        pg: None,
+        pg_bin: None,
+        dsn: Some(dsn),
+    };
+    let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), false)?;
+    eprintln!("{}", place.describe());
+    Ok(place)
+}
+
+fn bank(
+    dsn: String,
+    design: Design,
+    asked: Asked,
+    tables: &TableArgs,
+    stop: &AtomicBool,
+) -> Result {
+    let place = open(dsn)?;
+    let loaded = bank::load(&place, design, asked, tables, false, stop, false)?;
+    let workload = design.workload();
+    println!(
+        "{workload} with {} branches is loaded; run it with: tenbin run {workload} --dsn …",
+        loaded.size.branches
+    );
+    Ok(Answer::Yes)
+}
+
+fn tpcc(args: TpccArgs, stop: &AtomicBool) -> Result {
     let (directories, relations) = tpcc::tablespaces(&args.load);
     if let Some((_, directory)) = directories.first() {
         return Err(Failure::bad_input(format!(
@@ -43,14 +115,8 @@ pub(crate) fn run(args: Args) -> Result {
             directory.display()
         )));
     }
-    let which = WhichArgs {
-        pg: None,
-        pg_bin: None,
-        dsn: Some(args.dsn),
-    };
-    let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), false)?;
-    eprintln!("{}", place.describe());
-    let meta = tpcc::load(&place, &args.load, relations, false, &stop, false)?;
+    let place = open(args.dsn)?;
+    let meta = tpcc::load(&place, &args.load, relations, false, stop, false)?;
     println!(
         "TPC-C with {} warehouses is loaded; run it with: tenbin run tpcc --dsn …",
         meta.warehouses

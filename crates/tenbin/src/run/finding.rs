@@ -2,6 +2,7 @@
 
 use crate::exit::{Answer, Result};
 use tenbin_record::{Check, Verdict};
+use tenbin_workload::check::{self, CheckResult};
 
 /// Prints the findings, as JSON if so asked, and answers whether all is well.
 pub(crate) fn print(checks: &[Check], json: bool) -> Result<Answer> {
@@ -32,5 +33,25 @@ fn print_one(check: &Check) {
         .saturating_sub(check.offending.len() as u64);
     if more > 0 {
         println!("           and {more} more");
+    }
+}
+
+/// As `run.json` has it.
+pub(crate) fn recorded(result: CheckResult) -> Check {
+    let (verdict, note) = match result.verdict {
+        check::Verdict::Pass => (Verdict::Pass, None),
+        check::Verdict::Fail => (Verdict::Fail, None),
+        check::Verdict::Skip(why) => (Verdict::Skip, Some(why)),
+    };
+    Check {
+        condition: result.condition.to_owned(),
+        title: match result.clause {
+            "" => result.title.to_owned(),
+            clause => format!("{} ({clause})", result.title),
+        },
+        verdict,
+        offending: result.offending,
+        offending_count: result.offending_count,
+        note,
     }
 }

@@ -6,12 +6,15 @@
 pub(crate) mod args;
 mod command;
 mod finding;
+pub(crate) mod loading;
+mod measured;
 mod transactions;
 mod watch;
 
 pub(crate) use args::{ClientArgs, OutputArgs, Pacing};
 pub(crate) use command::{Command, cores, measure, show};
-pub(crate) use finding::print;
+pub(crate) use finding::{print, recorded};
+pub(crate) use measured::durations;
 pub(crate) use transactions::Transactions;
 
 use crate::exit::{Answer, Result};
@@ -24,8 +27,8 @@ use std::time::SystemTime;
 use tenbin_record::result::Throughput;
 use tenbin_record::run::{self as record, RunInfo, Tenbin};
 use tenbin_record::{AuditItem, Check, RUN_SCHEMA, Run, RunWriter, Verdict};
-use tenbin_rte::{Driven, Ended, Options, RowSink};
-use tenbin_workload::Workload;
+use tenbin_rte::{Driven, Ended, KindResult, Options, RowSink};
+use tenbin_workload::{Tally, Workload};
 
 /// What a terminal of a subject's workload puts out.
 pub(crate) type Output<S> = <<S as Subject>::Workload as Workload>::Output;
@@ -65,6 +68,39 @@ pub(crate) struct Judged {
     pub(crate) audit: Vec<AuditItem>,
     /// Parts of deferred executions that found nothing to do.
     pub(crate) skipped: u64,
+}
+
+impl Judged {
+    /// Of a workload without rules: transactions of all kinds, a second.
+    pub(crate) fn plain<T: Tally>(driven: &Driven<T>) -> Self {
+        let per_s = driven.throughput_per_s();
+        Self {
+            throughput: Throughput {
+                metric: "tps".to_owned(),
+                value: per_s,
+                why_unqualified: None,
+                transactions_per_s: per_s,
+            },
+            audit: Vec::new(),
+            skipped: 0,
+        }
+    }
+}
+
+/// What was measured of the only kind of a workload that has one.
+pub(crate) fn one_kind<T: Tally>(driven: &Driven<T>) -> Option<&KindResult> {
+    driven.kinds.first()
+}
+
+/// What `run.json` says of the kinds of a workload whose every transaction is of the only one.
+pub(crate) fn kinds(workload: &impl Workload) -> Vec<record::Kind> {
+    let kind = |kind: tenbin_workload::Kind| record::Kind {
+        name: kind.name,
+        share_percent: Some(100.0),
+        deferred: kind.deferred,
+        p90_limit_s: kind.p90_limit_s,
+    };
+    workload.kinds().into_iter().map(kind).collect()
 }
 
 /// What is the same whatever the subject.
@@ -156,12 +192,7 @@ pub(crate) fn run<S: Subject>(
     })
 }
 
-fn info<T: tenbin_workload::Tally>(
-    id: &str,
-    plan: &Plan,
-    options: &Options,
-    driven: &Driven<T>,
-) -> RunInfo {
+fn info<T: Tally>(id: &str, plan: &Plan, options: &Options, driven: &Driven<T>) -> RunInfo {
     let interrupted_by = match &driven.ended {
         Ended::Planned => None,
         Ended::Interrupted => Some("a signal".to_owned()),

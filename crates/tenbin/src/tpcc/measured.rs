@@ -1,29 +1,11 @@
 //! From the emulator's result to what the audit judges.
 
-use crate::run::Pacing;
-use tenbin_rte::{Driven, Times};
+use crate::run::{Pacing, durations};
+use tenbin_rte::Driven;
 use tenbin_workload::Tally;
-use tenbin_workload::tpcc::audit::{Durations, KindMeasured, Measured};
+use tenbin_workload::audit::Durations;
+use tenbin_workload::tpcc::audit::{KindMeasured, Measured};
 use tenbin_workload::tpcc::random::NuRandC;
-
-fn durations(times: &Times) -> Durations {
-    Durations {
-        count: times.count(),
-        mean_s: times.mean_ms() / 1e3,
-        min_s: times.min_ms() / 1e3,
-        p90_s: times.quantile_ms(0.9) / 1e3,
-        buckets: times
-            .histogram()
-            .iter_recorded()
-            .map(|value| {
-                (
-                    value.value_iterated_to() as f64 / 1e9,
-                    value.count_since_last_iteration(),
-                )
-            })
-            .collect(),
-    }
-}
 
 /// What the rules speak of. `skipping`: Deliveries that skipped a district.
 pub(super) fn measured<T: Tally>(

@@ -2,37 +2,20 @@
 
 use super::args::LoadArgs;
 use crate::exit::{Class, Failure, Result};
-use crate::live::{Live, bar, clock};
+use crate::live::Live;
 use crate::place::Place;
-use crate::run::cores;
-use indicatif::HumanCount;
+use crate::run::{cores, loading, recorded};
 use postgres::NoTls;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use tenbin_record::{Check, Verdict};
+use tenbin_record::Check;
 use tenbin_workload::tpcc::Rules;
-use tenbin_workload::tpcc::checks::{self, CheckError, CheckResult};
-use tenbin_workload::tpcc::load::{self, Existing, LoadError, LoadOptions, Meta};
+use tenbin_workload::tpcc::checks::{self, CheckError};
+use tenbin_workload::tpcc::load::{self, Existing, LoadOptions, Meta};
 
 /// The schema of the target's search path that everything goes to.
 const SCHEMA: &str = "public";
-
-impl From<LoadError> for Failure {
-    fn from(error: LoadError) -> Self {
-        let class = match &error {
-            LoadError::Options(_)
-            | LoadError::Unsupported { .. }
-            | LoadError::Space { .. }
-            | LoadError::Complete { .. }
-            | LoadError::Partial { .. }
-            | LoadError::Foreign { .. } => Class::BadInput,
-            LoadError::Stopped(_) => Class::Interrupted,
-            _ => Class::Environment,
-        };
-        Self::new(class, anyhow::Error::new(error))
-    }
-}
 
 /// Tablespaces that an embedded server must have: those named by a directory get a name of our own.
 pub(crate) fn tablespaces(args: &LoadArgs) -> (Vec<(String, PathBuf)>, BTreeMap<String, String>) {
@@ -86,11 +69,6 @@ pub(crate) fn load(
         }
     }
     drop(client);
-    let data = place
-        .server
-        .data_directory
-        .as_deref()
-        .filter(|_| place.server.postmaster_pid.is_some());
     let options = LoadOptions {
         warehouses: args.warehouses(),
         seed: args.seed,
@@ -100,42 +78,17 @@ pub(crate) fn load(
         tablespaces: relations,
         schema: SCHEMA.to_owned(),
         replace: args.replace,
-        available_bytes: data.and_then(|path| tenbin_server::space::available_bytes(path).ok()),
+        available_bytes: loading::available_bytes(place),
         ..LoadOptions::default()
     };
-    let mut live = Live::new(quiet);
+    let what = format!("{} warehouses", options.warehouses);
+    let mut show = loading::Show::new(what, quiet);
     let config = place.server.target.config();
     let loaded = load::load(&options, || config.connect(NoTls), stop, &mut |progress| {
-        live.show(
-            || describe(progress, options.warehouses),
-            || describe(progress, options.warehouses),
-        );
+        show.update(progress);
     })?;
-    live.clear();
-    if !quiet {
-        let progress = &loaded.progress;
-        let seconds = progress.elapsed_s.max(1e-3);
-        eprintln!(
-            "loaded {} warehouses in {seconds:.1} s ({} rows, {}/s)",
-            options.warehouses,
-            HumanCount(progress.rows),
-            crate::units::bytes(crate::units::whole(progress.bytes as f64 / seconds))
-        );
-    }
+    show.done(&loaded.progress);
     Ok(loaded.meta)
-}
-
-fn describe(progress: &load::Progress, warehouses: u32) -> String {
-    let rate = progress.rows as f64 / progress.elapsed_s.max(1e-3);
-    let left = progress.left_s.map_or(String::new(), |seconds| {
-        format!(", {} left", clock(seconds))
-    });
-    format!(
-        "loading {warehouses} warehouses {} {} rows/s, {}{left}",
-        bar(progress.fraction),
-        HumanCount(crate::units::whole(rate)),
-        progress.stage
-    )
 }
 
 /// Checks the data against the consistency conditions.
@@ -151,22 +104,6 @@ pub(crate) fn check(place: &Place, quiet: bool, stop: &AtomicBool) -> Result<Vec
         stop,
     )?;
     Ok(results.into_iter().map(recorded).collect())
-}
-
-fn recorded(result: CheckResult) -> Check {
-    let (verdict, note) = match result.verdict {
-        checks::Verdict::Pass => (Verdict::Pass, None),
-        checks::Verdict::Fail => (Verdict::Fail, None),
-        checks::Verdict::Skip(why) => (Verdict::Skip, Some(why)),
-    };
-    Check {
-        condition: result.condition.to_owned(),
-        title: format!("{} ({})", result.title, result.clause),
-        verdict,
-        offending: result.offending,
-        offending_count: result.offending_count,
-        note,
-    }
 }
 
 impl From<CheckError> for Failure {

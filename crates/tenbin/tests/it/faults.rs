@@ -10,11 +10,13 @@ use std::time::Duration;
 use tenbin_record::{AuditItem, Verdict};
 use tenbin_rte::{Driven, Options, Pacing, Point, Times};
 use tenbin_server::{Embedded, Source};
-use tenbin_workload::tpcc::audit::{Durations, KindMeasured, Measured, audit};
-use tenbin_workload::tpcc::checks::{self, check};
+use tenbin_workload::audit::Durations;
+use tenbin_workload::check::Verdict as Found;
+use tenbin_workload::think::ThinkTime;
+use tenbin_workload::tpcc::audit::{KindMeasured, Measured, audit};
+use tenbin_workload::tpcc::checks::check;
 use tenbin_workload::tpcc::load::{LoadOptions, load, mark_ran};
 use tenbin_workload::tpcc::random::NuRandC;
-use tenbin_workload::tpcc::rules::ThinkTime;
 use tenbin_workload::tpcc::{Rules, Tpcc, TpccTally};
 
 const WAREHOUSES: u32 = 2;
@@ -127,7 +129,7 @@ impl Laboratory {
         .unwrap();
         results
             .into_iter()
-            .filter(|result| result.verdict == checks::Verdict::Fail)
+            .filter(|result| result.verdict == Found::Fail)
             .map(|result| result.condition)
             .collect()
     }

@@ -1,9 +1,10 @@
 //! What is keyed in for each transaction (clauses 2.4.1, 2.5.1, 2.6.1, 2.7.1, 2.8.1).
 
 use super::names::LastName;
-use super::random::{NuRandC, Stream};
+use super::random::NuRandC;
 use super::rules::Rules;
 use super::terminal::{DELIVERY, NEW_ORDER, ORDER_STATUS, PAYMENT, Terminal};
+use crate::random::Stream;
 
 /// One transaction's input.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,6 @@
 //! TPC-C (revision 5.11).
 
 pub mod audit;
-mod chance;
 pub mod checks;
 pub mod input;
 pub mod load;

@@ -1,119 +1,8 @@
-//! Random numbers: streams, NURand and its constants C.
-//!
-//! A [`Stream`] is keyed by the seed, what it is for, and two numbers (a
-//! warehouse and a district, a terminal …). What it yields depends on nothing
-//! else, so data and operations are the same for any number of threads.
+//! NURand's constants C, and how often it yields what.
 
 use super::rules::Rules;
-use rand_xoshiro::Xoshiro256PlusPlus;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
-
-/// What a stream is for; streams of different purposes are independent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u64)]
-pub enum Purpose {
-    /// Rows of `warehouse`, keyed by warehouse.
-    Warehouse = 1,
-    /// Rows of `district`, keyed by warehouse.
-    District,
-    /// Rows of `customer`, keyed by warehouse and district.
-    Customer,
-    /// Rows of `history`, keyed by warehouse and district.
-    History,
-    /// Rows of `orders`, keyed by warehouse and district.
-    Orders,
-    /// The permutation of customers over orders, keyed by warehouse and district.
-    OrderCustomers,
-    /// Numbers of order lines (`O_OL_CNT`), keyed by warehouse and district.
-    OrderLineCounts,
-    /// Rows of `order_line`, keyed by warehouse and district.
-    OrderLine,
-    /// Rows of `item`.
-    Item,
-    /// Rows of `stock` but for the quantities, keyed by warehouse.
-    Stock,
-    /// `S_QUANTITY` after loading, keyed by warehouse.
-    StockQuantity,
-    /// NURand's constants C for loading.
-    CLoad,
-    /// NURand's constants C for running.
-    CRun,
-    /// What a terminal does, keyed by terminal.
-    Terminal,
-}
-
-/// A stream of random numbers (xoshiro256++).
-#[derive(Debug, Clone)]
-pub struct Stream(Xoshiro256PlusPlus);
-
-/// One step of `SplitMix64`, which spreads every bit of `value` over all 64.
-fn spread(value: u64) -> u64 {
-    let z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-impl Stream {
-    /// The stream of `seed` for `purpose`, keyed by `a` and `b`.
-    #[must_use]
-    pub fn new(seed: u64, purpose: Purpose, a: u32, b: u32) -> Self {
-        let key = spread(spread(seed) ^ purpose as u64);
-        let key = spread(key ^ (u64::from(a) << 32 | u64::from(b)));
-        Self(Xoshiro256PlusPlus::seed_from_u64(key))
-    }
-
-    /// The next 64 bits.
-    #[inline]
-    pub fn bits(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    /// Uniform in `low..=high`; the bias is below 2⁻³² (clause 4.3.2.5). `low` must not exceed `high`.
-    #[inline]
-    pub fn uniform(&mut self, low: u32, high: u32) -> u32 {
-        debug_assert!(low <= high);
-        let width = u64::from(high - low) + 1;
-        let drawn = (u128::from(self.bits()) * u128::from(width)) >> 64;
-        // `drawn` is below `width`, which is at most 2^32.
-        #[expect(clippy::cast_possible_truncation, reason = "drawn < width <= 2^32")]
-        let offset = drawn as u32;
-        low + offset
-    }
-
-    /// Uniform in (0, 1], in steps of 2⁻⁵³.
-    #[inline]
-    pub fn unit(&mut self) -> f64 {
-        ((self.bits() >> 11) + 1) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// True with probability `share`.
-    #[inline]
-    pub fn chance(&mut self, share: f64) -> bool {
-        self.unit() <= share
-    }
-
-    /// NURand(a, x, y) with constant `c` (clause 2.1.6).
-    #[inline]
-    pub fn nurand(&mut self, a: u32, x: u32, y: u32, c: u32) -> u32 {
-        let wild = self.uniform(0, a) | self.uniform(x, y);
-        let width = u64::from(y - x) + 1;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "a remainder of a width of at most 2^32"
-        )]
-        let offset = ((u64::from(wild) + u64::from(c)) % width) as u32;
-        x + offset
-    }
-
-    /// Puts `values` into a random order (clause 4.3.2.6).
-    pub fn shuffle<T>(&mut self, values: &mut [T]) {
-        for last in (1..values.len()).rev() {
-            let bound = u32::try_from(last).unwrap_or(u32::MAX);
-            values.swap(last, self.uniform(0, bound) as usize);
-        }
-    }
-}
+use crate::chance::NUMBER_BINS;
+use crate::random::{Purpose, Stream};
 
 /// NURand's constants C, one for each field that uses it (clause 2.1.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -168,9 +57,63 @@ pub fn delta_allowed(rules: &Rules, load: u32, run: u32) -> bool {
     rules.c_delta.contains(&delta) && !rules.c_delta_excluded.contains(&delta)
 }
 
+/// Probabilities that NURand(a, x, y) with constant `c` falls into each of [`NUMBER_BINS`] equal
+/// parts of x..=y (clause 2.1.6). `a` must be one less than a power of two.
+///
+/// Of the 2^k values r of `random(0, a)`, those with r OR v = w are 2^(ones of v) when the low k bits
+/// of v are a subset of those of w; a sum over subsets, block by block, counts every pair.
+pub(super) fn nurand_bins(a: u32, x: u32, y: u32, c: u32) -> [f64; NUMBER_BINS] {
+    let (block, width) = (u64::from(a) + 1, u64::from(y - x) + 1);
+    let mut bins = [0.0; NUMBER_BINS];
+    for high in (u64::from(x) / block)..=(u64::from(y) / block) {
+        let mut ways: Vec<f64> = (0..block)
+            .map(|low| {
+                let value = high * block + low;
+                let inside = (u64::from(x)..=u64::from(y)).contains(&value);
+                if inside {
+                    2_f64.powi(low.count_ones().cast_signed())
+                } else {
+                    0.0
+                }
+            })
+            .collect();
+        for bit in 0..block.trailing_zeros() {
+            for low in 0..ways.len() {
+                if low >> bit & 1 == 1 {
+                    ways[low] += ways[low ^ (1 << bit)];
+                }
+            }
+        }
+        for (low, ways) in ways.iter().enumerate() {
+            let drawn = (high * block + low as u64 + u64::from(c)) % width;
+            let bin =
+                usize::try_from(drawn * NUMBER_BINS as u64 / width).unwrap_or(NUMBER_BINS - 1);
+            bins[bin] += ways / (block as f64 * width as f64);
+        }
+    }
+    bins
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nurand_bins_are_those_of_the_definition() {
+        let (a, x, y, c) = (63, 1, 200, 17);
+        let mut counted = [0_u32; NUMBER_BINS];
+        for r in 0..=a {
+            for v in x..=y {
+                let drawn = ((r | v) + c) % (y - x + 1);
+                counted[(drawn as usize * NUMBER_BINS) / 200] += 1;
+            }
+        }
+        let bins = nurand_bins(a, x, y, c);
+        for (bin, counted) in bins.iter().zip(counted) {
+            assert!((bin - f64::from(counted) / (64.0 * 200.0)).abs() < 1e-12);
+        }
+        assert!((nurand_bins(8_191, 1, 100_000, 4_000).iter().sum::<f64>() - 1.0).abs() < 1e-9);
+    }
 
     /// NURand by its definition, counted over every pair of draws: the share of
     /// each value is known exactly, so the generator is held against it.

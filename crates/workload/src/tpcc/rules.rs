@@ -4,19 +4,8 @@
 //! example one that never goes to another warehouse) is a [`Rules`] value and
 //! needs no hook in the code. Audits judge against [`Rules::default`].
 
+use crate::think::ThinkTime;
 use std::ops::RangeInclusive;
-
-/// How think times are spread around their mean.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ThinkTime {
-    /// Negative exponential, cut off at `cap` times the mean (clause 5.2.5.4: 10 times).
-    NegativeExponential {
-        /// Multiple of the mean that no think time exceeds.
-        cap: f64,
-    },
-    /// Always the mean.
-    Constant,
-}
 
 /// The constants of TPC-C 5.11. [`Rules::default`] is the standard.
 ///

@@ -4,13 +4,11 @@ use super::input::{Customer, Input};
 use super::terminal::KINDS;
 use super::transactions::Output;
 use super::workload::Tpcc;
+use crate::chance::Bins;
 use crate::{Cycle, Executed, Tally};
 
 /// Most lines that are told apart.
 pub(super) const LINES_MAX: usize = 31;
-/// Bins of a distribution of numbers: equal parts of its range.
-pub(super) const NUMBER_BINS: usize = 64;
-
 /// Counts of one shard, merged after the run.
 #[derive(Debug, Clone, Default)]
 pub struct TpccTally {
@@ -36,39 +34,6 @@ pub struct TpccTally {
     pub(super) name_bins: Bins,
     /// Other warehouses that lines and Payments go to, by their distance from home.
     pub(super) remote_bins: Bins,
-}
-
-/// Counts of numbers in equal parts of their range.
-#[derive(Debug, Clone)]
-pub(super) struct Bins(pub(super) [u64; NUMBER_BINS]);
-
-impl Default for Bins {
-    fn default() -> Self {
-        Self([0; NUMBER_BINS])
-    }
-}
-
-impl Bins {
-    /// Counts `number` of 1..=`range`; others belong to no bin.
-    pub(super) fn count(&mut self, number: u32, range: u32) {
-        let Some(offset) = number.checked_sub(1) else {
-            return;
-        };
-        let bin = u64::from(offset) * NUMBER_BINS as u64 / u64::from(range.max(1));
-        if let Some(bin) = usize::try_from(bin)
-            .ok()
-            .and_then(|bin| self.0.get_mut(bin))
-        {
-            *bin += 1;
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.0
-            .iter_mut()
-            .zip(other.0)
-            .for_each(|(mine, other)| *mine += other);
-    }
 }
 
 impl TpccTally {

@@ -1,8 +1,9 @@
 //! A terminal between transactions: where it is, its cards, its random numbers.
 
-use super::random::{Purpose, Stream};
-use super::rules::{Rules, ThinkTime};
+use super::rules::Rules;
 use crate::Cycle;
+use crate::random::{Purpose, Stream};
+use crate::think::nanoseconds;
 
 /// Numbers of the kinds, the places of their names in [`KINDS`]; Stock-Level is 4.
 pub(super) const NEW_ORDER: u8 = 0;
@@ -78,13 +79,7 @@ impl Terminal {
         };
         let keying_s = rules.keying_s[usize::from(kind)];
         let mean_s = rules.think_mean_s[usize::from(kind)];
-        let think_s = match rules.think_time {
-            // Clause 5.2.5.4: T = -log(r) × mean, r uniform in (0, 1), cut off at 10 times the mean.
-            ThinkTime::NegativeExponential { cap } => {
-                (-self.stream.unit().ln() * mean_s).min(cap * mean_s)
-            }
-            ThinkTime::Constant => mean_s,
-        };
+        let think_s = rules.think_time.draw(&mut self.stream, mean_s);
         Cycle {
             kind,
             keying_ns: nanoseconds(keying_s),
@@ -117,15 +112,6 @@ impl Terminal {
             .and_then(|kind| u8::try_from(kind).ok())
             .unwrap_or(0)
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "seconds of a day at most, positive"
-)]
-fn nanoseconds(seconds: f64) -> u64 {
-    (seconds * 1e9).round() as u64
 }
 
 #[cfg(test)]

@@ -84,11 +84,7 @@ impl Workload for Tpcc {
     }
 
     async fn prepare(&self, session: &mut Session) -> Result<(), Error> {
-        session.query(&format!(
-            "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}",
-            self.isolation.name()
-        ));
-        session.sync().await?;
+        self.isolation.set(session).await?;
         if self.procedures {
             procedures::prepare(session).await
         } else {

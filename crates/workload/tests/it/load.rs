@@ -4,8 +4,9 @@ use crate::support::{Database, failed, small, small_options};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenbin_server::{Embedded, Options, Source};
-use tenbin_workload::tpcc::checks::Verdict;
-use tenbin_workload::tpcc::load::{Aftermath, Existing, LoadError, LoadOptions, load};
+use tenbin_workload::check::Verdict;
+use tenbin_workload::load::{Aftermath, LoadError};
+use tenbin_workload::tpcc::load::{Existing, LoadOptions, load};
 use tenbin_workload::tpcc::rules::Rules;
 use tenbin_workload::tpcc::schema::Table;
 
@@ -241,7 +242,7 @@ fn what_is_there_is_refused_and_replaced_only_when_asked() {
     database.load(&small_options(1)).unwrap();
     let again = database.load(&small_options(2)).unwrap_err();
     assert!(
-        matches!(again, LoadError::Complete { warehouses: 1, .. }),
+        matches!(&again, LoadError::Complete { what, .. } if what == "TPC-C with 1 warehouses"),
         "{again}"
     );
     assert_eq!(database.ask("SELECT count(*) FROM warehouse"), "1");

@@ -4,8 +4,10 @@ use postgres::{Client, Config, NoTls};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tenbin_server::{Embedded, Options};
-use tenbin_workload::tpcc::checks::{self, CheckResult, Verdict};
-use tenbin_workload::tpcc::load::{self, LoadError, LoadOptions, Loaded, Progress};
+use tenbin_workload::check::{CheckResult, Verdict};
+use tenbin_workload::load::{LoadError, Progress};
+use tenbin_workload::tpcc::checks;
+use tenbin_workload::tpcc::load::{self, LoadOptions, Loaded};
 use tenbin_workload::tpcc::rules::Rules;
 
 /// The server that all tests share; it is gone when the last of them is done.

@@ -4,7 +4,7 @@ use crate::support::{Database, failed};
 use std::sync::{Arc, Barrier};
 use tenbin_server::{Embedded, Options, Source};
 use tenbin_wire::{Blocking, Session, Target};
-use tenbin_workload::tpcc::checks::Verdict;
+use tenbin_workload::check::Verdict;
 use tenbin_workload::tpcc::input::{
     Customer, Delivery, Input, NewOrder, OrderStatus, Payment, StockLevel,
 };

@@ -1,6 +1,9 @@
 //! `tenbin run`: a server, a load on it, a result. One file a workload.
 
+mod mix;
 mod script;
+mod tpca;
+mod tpcb;
 mod tpcc;
 
 use crate::exit::Result;
@@ -17,6 +20,9 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Workload {
     Tpcc(Box<tpcc::Args>),
+    Tpcb(Box<tpcb::Args>),
+    Tpca(Box<tpca::Args>),
+    Mix(Box<mix::Args>),
     Script(Box<script::Args>),
     /// A script's file, and `script`'s arguments
     #[command(external_subcommand)]
@@ -26,6 +32,9 @@ enum Workload {
 pub(crate) fn run(args: Args) -> Result {
     match args.workload {
         Workload::Tpcc(args) => tpcc::run(&args),
+        Workload::Tpcb(args) => tpcb::run(&args),
+        Workload::Tpca(args) => tpca::run(&args),
+        Workload::Mix(args) => mix::run(&args),
         Workload::Script(args) => script::run(&args),
         Workload::File(words) => script::run(&script::parse(words)?),
     }

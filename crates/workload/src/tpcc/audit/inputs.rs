@@ -1,10 +1,10 @@
 //! What was keyed in: the mix, and where every number came from.
 
-use super::super::chance::{mean_margin, nurand_bins, share_interval};
-use super::super::random::delta_allowed;
-use super::super::tally::Bins;
+use super::super::random::{delta_allowed, nurand_bins};
 use super::super::terminal::KINDS;
-use super::{Auditor, fit, item, percent, share, skip, verdict};
+use super::Auditor;
+use crate::audit::{fit, item, percent, share, skip, verdict};
+use crate::chance::{Bins, mean_margin, share_interval};
 use tenbin_record::AuditItem;
 
 impl Auditor<'_> {
@@ -166,11 +166,7 @@ impl Auditor<'_> {
             let why = "there are not two others to choose from";
             return skip(id, title, "as by chance".to_owned(), why);
         }
-        let mut bins = Bins::default();
-        for other in 1..=others {
-            bins.count(other, others);
-        }
-        let probabilities = bins.0.map(|count| count as f64 / f64::from(others));
+        let probabilities = Bins::uniform(others.into());
         fit(id, title, &self.tally.remote_bins.0, &probabilities)
     }
 

@@ -5,26 +5,11 @@ mod pacing;
 mod responses;
 mod whole;
 
-use super::chance::{fits, share_interval};
 use super::random::NuRandC;
 use super::rules::Rules;
 use super::tally::TpccTally;
+use crate::audit::Durations;
 use tenbin_record::{AuditItem, Verdict};
-
-/// Durations as observed.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Durations {
-    /// How many.
-    pub count: u64,
-    /// Mean, seconds.
-    pub mean_s: f64,
-    /// Smallest, seconds.
-    pub min_s: f64,
-    /// 90th percentile, seconds.
-    pub p90_s: f64,
-    /// Upper bounds in seconds with how many lie below each and above the one before.
-    pub buckets: Vec<(f64, u64)>,
-}
 
 /// One kind of transaction as measured.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -126,80 +111,4 @@ struct Auditor<'a> {
     tally: &'a TpccTally,
     measured: &'a Measured,
     c_run: NuRandC,
-}
-
-fn item(id: &str, title: &str, verdict: Verdict, measured: String, required: String) -> AuditItem {
-    AuditItem {
-        id: id.to_owned(),
-        title: title.to_owned(),
-        verdict,
-        measured,
-        required,
-        note: None,
-    }
-}
-
-fn verdict(kept: bool) -> Verdict {
-    if kept { Verdict::Pass } else { Verdict::Fail }
-}
-
-fn skip(id: &str, title: &str, required: String, why: &str) -> AuditItem {
-    AuditItem {
-        note: Some(why.to_owned()),
-        ..item(id, title, Verdict::Skip, String::new(), required)
-    }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.2} %", 100.0 * share)
-}
-
-/// A share that the rules put into a band.
-fn share(
-    id: &str,
-    title: &str,
-    hits: u64,
-    of: u64,
-    band: (f64, f64),
-    exempt: Option<&str>,
-) -> AuditItem {
-    let required = format!("{} to {}", percent(band.0), percent(band.1));
-    if let Some(why) = exempt {
-        return skip(id, title, required, why);
-    }
-    if of == 0 {
-        return skip(id, title, required, "there was none to look at");
-    }
-    let (low, high) = share_interval(hits, of);
-    let measured = format!("{} of {of}", percent(hits as f64 / of as f64));
-    item(
-        id,
-        title,
-        verdict(high >= band.0 && low <= band.1),
-        measured,
-        required,
-    )
-}
-
-/// Numbers that must come as often as these probabilities say.
-fn fit(id: &str, title: &str, counts: &[u64], probabilities: &[f64]) -> AuditItem {
-    let required = "as by chance".to_owned();
-    let total: u64 = counts.iter().sum();
-    match fits(counts, probabilities) {
-        None => skip(id, title, required, &format!("{total} are too few to tell")),
-        Some(true) => item(
-            id,
-            title,
-            Verdict::Pass,
-            format!("as by chance ({total})"),
-            required,
-        ),
-        Some(false) => item(
-            id,
-            title,
-            Verdict::Fail,
-            format!("not so ({total})"),
-            required,
-        ),
-    }
 }

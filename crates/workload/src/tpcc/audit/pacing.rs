@@ -1,15 +1,11 @@
 //! Terminals, and the times they keep.
 
-use super::super::chance::{fits, mean_margin};
 use super::super::terminal::KINDS;
-use super::{Auditor, KindMeasured, item, skip, verdict};
+use super::{Auditor, KindMeasured};
+use crate::audit::{SHAPE_LEAST, exponential};
+use crate::audit::{item, skip, verdict};
+use crate::chance::mean_margin;
 use tenbin_record::AuditItem;
-
-/// Parts of the exponential distribution in which think times are counted.
-const THINK_BINS: usize = 10;
-/// Below this factor the driver's timers, exact to a fraction of a millisecond, blur the shape of
-/// think times whose mean is a few milliseconds.
-const SHAPE_LEAST: f64 = 0.01;
 
 impl Auditor<'_> {
     /// Clauses 4.2.2, 5.2.5.2, 5.2.5.4, 5.2.5.7 and 4.2.1. A run at a factor of the standard's times is
@@ -149,7 +145,7 @@ impl Auditor<'_> {
             .zip(&self.rules.think_mean_s)
             .zip(KINDS)
         {
-            match exponential(kind, mean_s * factor) {
+            match exponential(&kind.think, mean_s * factor) {
                 None => continue,
                 Some(true) => {}
                 Some(false) => broken.push(name),
@@ -165,53 +161,5 @@ impl Auditor<'_> {
             format!("not so for {}", broken.join(", "))
         };
         item(id, title, verdict(broken.is_empty()), measured, required)
-    }
-}
-
-/// Whether a kind's think times follow F(t) = 1 - exp(-t / mean), counted in parts that are equally likely.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share in [0, 1] of ten bins"
-)]
-fn exponential(kind: &KindMeasured, mean_s: f64) -> Option<bool> {
-    let mut bins = [0; THINK_BINS];
-    for &(up_to_s, count) in &kind.think.buckets {
-        let below = 1.0 - (-up_to_s / mean_s).exp();
-        bins[((below * THINK_BINS as f64) as usize).min(THINK_BINS - 1)] += count;
-    }
-    fits(&bins, &[1.0 / THINK_BINS as f64; THINK_BINS])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tpcc::audit::Durations;
-
-    fn kind(times_s: impl Iterator<Item = f64>) -> KindMeasured {
-        KindMeasured {
-            think: Durations {
-                buckets: times_s.map(|time_s| (time_s, 1)).collect(),
-                ..Durations::default()
-            },
-            ..KindMeasured::default()
-        }
-    }
-
-    #[test]
-    fn only_an_exponential_shape_of_the_right_mean_passes() {
-        let quantiles = || (0..2_000).map(|i| (f64::from(i) + 0.5) / 2_000.0);
-        let exponential_of = |mean_s: f64| kind(quantiles().map(move |q| -(1.0 - q).ln() * mean_s));
-        assert_eq!(exponential(&exponential_of(12.0), 12.0), Some(true));
-        assert_eq!(exponential(&exponential_of(14.0), 12.0), Some(false));
-        assert_eq!(
-            exponential(&kind(quantiles().map(|_| 12.0)), 12.0),
-            Some(false)
-        );
-        assert_eq!(
-            exponential(&kind(quantiles().map(|q| 24.0 * q)), 12.0),
-            Some(false)
-        );
-        assert_eq!(exponential(&kind(quantiles().take(3)), 12.0), None);
     }
 }

@@ -1,7 +1,8 @@
 //! How soon terminals were answered.
 
 use super::super::terminal::KINDS;
-use super::{Auditor, Durations, item, percent, skip, verdict};
+use super::Auditor;
+use crate::audit::{Durations, item, percent, skip, verdict};
 use tenbin_record::AuditItem;
 
 impl Auditor<'_> {

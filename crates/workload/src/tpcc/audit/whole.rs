@@ -1,7 +1,8 @@
 //! The interval as a whole: steady, and every second of every terminal accounted for.
 
-use super::super::chance::mean_margin;
-use super::{Auditor, item, percent, skip, verdict};
+use super::Auditor;
+use crate::audit::{item, percent, skip, verdict};
+use crate::chance::mean_margin;
 use tenbin_record::AuditItem;
 
 /// Largest change of throughput over the interval that still counts as steady, share of the mean.
@@ -150,7 +151,8 @@ fn too_short(seconds: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::tpcc::audit::{Durations, KindMeasured, Measured, audit};
+    use crate::audit::Durations;
+    use crate::tpcc::audit::{KindMeasured, Measured, audit};
     use crate::tpcc::random::NuRandC;
     use crate::tpcc::{Rules, TpccTally};
     use tenbin_record::Verdict;

@@ -7,6 +7,8 @@
 use super::load::{self, Existing, Meta};
 use super::population::stock_quantities;
 use super::rules::Rules;
+use crate::check::{CheckResult, Verdict};
+use crate::load::{quoted, server_message};
 use postgres::types::ToSql;
 use postgres::{Client, Row, Statement};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,34 +25,6 @@ const GROUP: u32 = 16;
 
 /// Memory for each sort or hash table of a statement.
 const WORK_MEM: &str = "64MB";
-
-/// What a check found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
-    /// It holds.
-    Pass,
-    /// It does not.
-    Fail,
-    /// It was not asked for, and why.
-    Skip(String),
-}
-
-/// A consistency condition and what became of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CheckResult {
-    /// `1` to `12` as in clause 3.3.2, `A1` to `A3`.
-    pub condition: &'static str,
-    /// What must hold.
-    pub title: &'static str,
-    /// Where the standard says so.
-    pub clause: &'static str,
-    /// Whether it does.
-    pub verdict: Verdict,
-    /// Where it does not: up to ten rows or groups, each with its key and what was found.
-    pub offending: Vec<String>,
-    /// How many there are.
-    pub offending_count: u64,
-}
 
 /// Condition, title and clause of every check, in the order of their numbers in the statements.
 const CHECKS: [(&str, &str, &str); 15] = [
@@ -109,7 +83,7 @@ pub enum CheckError {
     #[error("cannot check over {0} connections; give 1 to 256")]
     Threads(u32),
     /// No connection could be had.
-    #[error("cannot connect to check: {}", load::server_message(.0))]
+    #[error("cannot connect to check: {}", server_message(.0))]
     Connect(postgres::Error),
     /// There is no whole TPC-C database that tenbin loaded.
     #[error("cannot check schema {schema}: {found}; {mend}")]
@@ -125,7 +99,7 @@ pub enum CheckError {
     #[error("checking was stopped before it was done")]
     Stopped,
     /// The server refused, or the connection was lost.
-    #[error("cannot check ({during}): {}", load::server_message(.answer))]
+    #[error("cannot check ({during}): {}", server_message(.answer))]
     Server {
         /// What was being checked.
         during: String,
@@ -254,7 +228,7 @@ fn begin(client: &mut Client, schema: &str, snapshot: Option<&str>) -> Result<St
              SET LOCAL lock_timeout = 0; SET LOCAL work_mem = '{WORK_MEM}'; \
              SET LOCAL max_parallel_workers_per_gather = 0; \
              SELECT set_config('jit', 'off', true) FROM pg_settings WHERE name = 'jit'",
-            load::quoted(schema)
+            quoted(schema)
         ))
         .map_err(server("beginning"))?;
     if let Some(name) = snapshot {

@@ -1,16 +1,12 @@
 //! The statements that make tables, keys and indexes.
 
 use super::LoadOptions;
+use crate::load::quoted;
 use crate::tpcc::schema::{FOREIGN_KEYS, ForeignKey, Index, Table};
-
-/// An identifier as it stands in SQL.
-pub(crate) fn quoted(identifier: &str) -> String {
-    format!("\"{}\"", identifier.replace('"', "\"\""))
-}
 
 /// A table that rows are copied into: a whole table, or one partition of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leaf {
+pub(crate) struct Leaf {
     pub(super) table: Table,
     pub(super) partition: Option<u32>,
 }

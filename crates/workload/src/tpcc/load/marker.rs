@@ -1,7 +1,6 @@
 //! The marker `tenbin_load`: what tenbin made here, and whether it is whole.
 
-use super::Failure;
-use super::ddl::quoted;
+use crate::load::{Failure, quoted};
 use crate::tpcc::random::NuRandC;
 use crate::tpcc::schema::Table;
 use postgres::{Client, GenericClient};

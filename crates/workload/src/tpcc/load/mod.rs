@@ -7,24 +7,18 @@
 //! under way, and only at the end that it is whole.
 
 mod ddl;
-mod error;
 mod marker;
 mod plan;
 mod space;
-mod work;
 
-pub(crate) use ddl::quoted;
-use error::Failure;
-pub(crate) use error::server_message;
-pub use error::{Aftermath, LoadError};
 pub use marker::{Existing, MARKER, Meta, SCHEMA_VERSION, inspect, mark_ran};
-pub use plan::Stage;
 pub use space::required_bytes;
 
 use super::population::Population;
 use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
+use crate::load::{Aftermath, Failure, LoadError, Progress, quoted, work};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::collections::BTreeMap;
@@ -71,25 +65,6 @@ impl Default for LoadOptions {
             rules: Rules::default(),
         }
     }
-}
-
-/// How far a load is.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
-    /// The first stage that is not finished.
-    pub stage: Stage,
-    /// Rows sent.
-    pub rows: u64,
-    /// Rows to send (an estimate: the number of order lines is random).
-    pub rows_total: u64,
-    /// Bytes sent.
-    pub bytes: u64,
-    /// Share of the whole work that is done, 0 to 1 (an estimate).
-    pub fraction: f64,
-    /// Since the first row, seconds.
-    pub elapsed_s: f64,
-    /// Estimated time left, seconds, once there is something to estimate from.
-    pub left_s: Option<f64>,
 }
 
 /// A load that is whole.
@@ -207,7 +182,7 @@ fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> 
     let needed_bytes = required_bytes(options.warehouses, max_wal_bytes);
     if let Some(available_bytes) = options.available_bytes.filter(|&has| has < needed_bytes) {
         return Err(LoadError::Space {
-            warehouses: options.warehouses,
+            what: format!("{} warehouses", options.warehouses),
             needed_bytes,
             available_bytes,
             fitting: space::fitting(available_bytes, max_wal_bytes),
@@ -277,11 +252,20 @@ fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), Loa
         Existing::Nothing => Ok(()),
         Existing::Complete(meta) => Err(LoadError::Complete {
             schema,
-            warehouses: meta.warehouses,
+            what: format!("TPC-C with {} warehouses", meta.warehouses),
+            workload: "tpcc",
             tenbin_version: meta.tenbin_version,
         }),
-        Existing::Partial(_) => Err(LoadError::Partial { schema }),
-        Existing::Foreign(relations) => Err(LoadError::Foreign { schema, relations }),
+        Existing::Partial(_) => Err(LoadError::Partial {
+            schema,
+            workload: "tpcc",
+        }),
+        Existing::Foreign(relations) => Err(LoadError::Foreign {
+            schema,
+            workload: "TPC-C",
+            relations,
+            mend: "choose another schema or database, or drop them for good with `--replace`",
+        }),
     }
 }
 

@@ -3,84 +3,70 @@
 use super::LoadOptions;
 use super::ddl::{self, Leaf};
 use super::space::unit_bytes;
+use crate::load::Batch;
+use crate::load::plan::{
+    ANALYZE_MOST, ANALYZE_SHARE, Copies, FOREIGN_KEY_WEIGHT, INDEX_WEIGHT, Stage, Task,
+    VACUUM_WEIGHT, Work, push,
+};
+use crate::tpcc::population::Population;
 use crate::tpcc::schema::Table;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// One thing that one connection does at a stretch.
+/// Copies the rows of `warehouses` into a leaf.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Task {
-    pub(super) work: Work,
-    /// What has to be done before, by position in the plan.
-    pub(super) after: Vec<usize>,
-    /// How long it takes, in bytes copied with FREEZE in the same time.
-    pub(super) weight: f64,
+pub(crate) struct Copy {
+    pub(super) leaf: Leaf,
+    pub(super) warehouses: Vec<u32>,
+    /// Truncated and copied as frozen in one transaction: the leaf's only copy.
+    pub(super) freeze: bool,
 }
 
-/// What a task does.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Work {
-    /// Copies the rows of `warehouses` into a leaf.
-    Copy {
-        leaf: Leaf,
-        warehouses: Vec<u32>,
-        /// Truncated and copied as frozen in one transaction: the leaf's only copy.
-        freeze: bool,
-    },
-    /// Runs statements, each in a transaction of its own.
-    Statements {
-        stage: Stage,
-        statements: Vec<String>,
-    },
-}
+impl Copies for Population {
+    type Copy = Copy;
 
-/// What a load is busy with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Stage {
-    /// Copying rows.
-    Copying,
-    /// Building primary keys and indexes.
-    Indexing,
-    /// Adding and checking foreign keys.
-    ForeignKeys,
-    /// Collecting statistics, and vacuuming what could not be copied as frozen.
-    Analyzing,
-}
-
-impl std::fmt::Display for Stage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Copying => "copying rows",
-            Self::Indexing => "building indexes",
-            Self::ForeignKeys => "checking foreign keys",
-            Self::Analyzing => "analyzing",
-        })
+    fn table(&self, copy: &Copy) -> String {
+        copy.leaf.name()
     }
-}
 
-impl Work {
-    pub(super) fn stage(&self) -> Stage {
-        match self {
-            Self::Copy { .. } => Stage::Copying,
-            Self::Statements { stage, .. } => *stage,
+    fn during(&self, copy: &Copy) -> String {
+        let name = copy.leaf.name();
+        format!(
+            "copying into {name}, warehouses {:?}",
+            span(&copy.warehouses)
+        )
+    }
+
+    fn freezes(&self, copy: &Copy) -> bool {
+        copy.freeze
+    }
+
+    fn rows(&self, copy: &Copy) -> u64 {
+        self.rows_per_unit(copy.leaf.table) * copy.warehouses.len() as u64
+    }
+
+    fn row_bytes(&self, copy: &Copy) -> u64 {
+        let table = copy.leaf.table;
+        unit_bytes(table).0 / self.rows_per_unit(table).max(1)
+    }
+
+    fn parts(&self, copy: &Copy) -> usize {
+        copy.warehouses.chunks(WAREHOUSES_PER_COPY).len()
+    }
+
+    fn write<E, F: FnMut(&[u8], u64) -> Result<(), E>>(
+        &self,
+        copy: &Copy,
+        part: usize,
+        batch: &mut Batch<E, F>,
+    ) -> Result<(), E> {
+        let part = copy.warehouses.chunks(WAREHOUSES_PER_COPY).nth(part);
+        for &warehouse in part.unwrap_or_default() {
+            Self::write(self, copy.leaf.table, warehouse, batch)?;
         }
+        Ok(())
     }
 }
-
-// How long things take, as processor time of a PostgreSQL 15 over the tables of 20 warehouses, in
-// relation to COPY (which takes 5 s for 0.7 GB of stock). They only order the tasks and tell how
-// much is left; another server's being different costs little.
-
-/// Building an index, per byte of the index.
-const INDEX_WEIGHT: f64 = 1.4;
-/// Checking a foreign key, per byte of the referring table.
-const FOREIGN_KEY_WEIGHT: f64 = 0.6;
-/// ANALYZE, in bytes copied, at most (it reads a sample) …
-const ANALYZE_MOST: f64 = 60e6;
-/// … and as a share of the table.
-const ANALYZE_SHARE: f64 = 0.1;
-/// VACUUM over rows not copied as frozen, as a share of the table, its log included.
-const VACUUM_WEIGHT: f64 = 0.2;
 
 /// What differs between servers.
 #[derive(Debug, Clone)]
@@ -92,8 +78,8 @@ pub(super) struct Abilities {
 }
 
 /// The tasks of a load, every one after those that it waits for.
-pub(super) fn plan(options: &LoadOptions, abilities: &Abilities) -> Vec<Task> {
-    let mut tasks: Vec<Task> = Vec::new();
+pub(super) fn plan(options: &LoadOptions, abilities: &Abilities) -> Vec<Task<Copy>> {
+    let mut tasks: Vec<Task<Copy>> = Vec::new();
     let mut tables: BTreeMap<Table, Vec<usize>> = BTreeMap::new();
     for table in Table::ALL {
         let mut indexed = Vec::new();
@@ -137,27 +123,12 @@ pub(super) fn plan(options: &LoadOptions, abilities: &Abilities) -> Vec<Task> {
     tasks
 }
 
-fn push(
-    tasks: &mut Vec<Task>,
-    stage: Stage,
-    statements: Vec<String>,
-    after: Vec<usize>,
-    weight: f64,
-) -> usize {
-    tasks.push(Task {
-        work: Work::Statements { stage, statements },
-        after,
-        weight,
-    });
-    tasks.len() - 1
-}
-
 /// Copies a leaf and builds its indexes; what to wait for before anything else touches it.
 fn leaf_tasks(
     options: &LoadOptions,
     abilities: &Abilities,
     leaf: Leaf,
-    tasks: &mut Vec<Task>,
+    tasks: &mut Vec<Task<Copy>>,
 ) -> Vec<usize> {
     let warehouses: Vec<u32> = match leaf.partition {
         _ if leaf.table == Table::Item => vec![0],
@@ -182,11 +153,11 @@ fn leaf_tasks(
         .map(|part| {
             tasks.push(Task {
                 weight: heap as f64 * part.len() as f64,
-                work: Work::Copy {
+                work: Work::Copy(Copy {
                     leaf,
                     warehouses: part.to_vec(),
                     freeze,
-                },
+                }),
                 after: Vec::new(),
             });
             tasks.len() - 1
@@ -210,7 +181,7 @@ fn leaf_tasks(
 fn foreign_key_tasks(
     options: &LoadOptions,
     tables: &mut BTreeMap<Table, Vec<usize>>,
-    tasks: &mut Vec<Task>,
+    tasks: &mut Vec<Task<Copy>>,
 ) {
     let indexed = tables.values().flatten().copied().collect();
     let statements = ddl::foreign_keys(options);
@@ -257,19 +228,6 @@ fn freezes(options: &LoadOptions, table: Table) -> bool {
     alone <= shared * (1.0 + VACUUM_WEIGHT)
 }
 
-/// Positions of the tasks in the order of the longest way to the end from each, longest first.
-pub(super) fn by_urgency(tasks: &[Task]) -> Vec<usize> {
-    let mut way: Vec<f64> = tasks.iter().map(|task| task.weight).collect();
-    for (position, task) in tasks.iter().enumerate().rev() {
-        for &before in &task.after {
-            way[before] = way[before].max(tasks[before].weight + way[position]);
-        }
-    }
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by(|&a, &b| way[b].total_cmp(&way[a]));
-    order
-}
-
 /// Warehouses that go into one COPY command: a server that has failed reads on
 /// to the command's end before it says so.
 pub(super) const WAREHOUSES_PER_COPY: usize = 8;
@@ -282,8 +240,9 @@ pub(super) fn span(warehouses: &[u32]) -> RangeInclusive<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::plan::by_urgency;
 
-    fn planned(warehouses: u32, threads: u32, partitions: Option<u32>) -> Vec<Task> {
+    fn planned(warehouses: u32, threads: u32, partitions: Option<u32>) -> Vec<Task<Copy>> {
         let options = LoadOptions {
             warehouses,
             threads,
@@ -309,11 +268,11 @@ mod tests {
                     let mut frozen: Vec<Leaf> = Vec::new();
                     for (position, task) in tasks.iter().enumerate() {
                         assert!(task.after.iter().all(|&before| before < position));
-                        if let Work::Copy {
+                        if let Work::Copy(Copy {
                             leaf,
                             warehouses,
                             freeze,
-                        } = &task.work
+                        }) = &task.work
                         {
                             copied.entry(leaf.table).or_default().extend(warehouses);
                             assert!(!frozen.contains(leaf), "a frozen leaf is truncated first");
@@ -338,8 +297,10 @@ mod tests {
     fn two_connections_copy_as_frozen_and_many_share() {
         let frozen = |threads, partitions| -> Vec<bool> {
             let tasks = planned(100, threads, partitions);
-            let of_stock = |task: &Task| match &task.work {
-                Work::Copy { leaf, freeze, .. } if leaf.table == Table::Stock => Some(*freeze),
+            let of_stock = |task: &Task<Copy>| match &task.work {
+                Work::Copy(Copy { leaf, freeze, .. }) if leaf.table == Table::Stock => {
+                    Some(*freeze)
+                }
                 _ => None,
             };
             tasks.iter().filter_map(of_stock).collect()
@@ -355,7 +316,7 @@ mod tests {
         let order = by_urgency(&tasks);
         assert_eq!(order.len(), tasks.len());
         let name = |position: usize| match &tasks[position].work {
-            Work::Copy { leaf, .. } => leaf.name(),
+            Work::Copy(copy) => copy.leaf.name(),
             Work::Statements { statements, .. } => statements[0].clone(),
         };
         // Foreign keys wait for all; of the way there, order_line's copy and index are the longest.

@@ -4,15 +4,15 @@
 //! to one warehouse (or all items). Every unit has random streams of its own,
 //! so units can be written in any order by any number of threads.
 
-mod copy;
+mod fields;
 mod rows;
 mod text;
 
-pub use copy::{Batch, HEADER, TRAILER};
-
-use super::random::{NuRandC, Purpose, Stream};
+use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
+use crate::load::Batch;
+use crate::random::{Purpose, Stream};
 
 /// A database's initial population.
 #[derive(Debug, Clone)]

@@ -1,9 +1,10 @@
 //! What stands in the rows of each table (clause 4.3.3.1).
 
 use super::text::{ALPHANUMERIC, DIGITS, LETTERS};
-use super::{Batch, Marks, Population, copy, stock_quantities};
+use super::{Marks, Population, stock_quantities};
+use crate::load::{Batch, Row};
+use crate::random::{Purpose, Stream};
 use crate::tpcc::names::LastName;
-use crate::tpcc::random::{Purpose, Stream};
 
 type Written<E> = Result<(), E>;
 
@@ -252,7 +253,7 @@ fn drawn(stream: &mut Stream, low: u32, high: u32) -> i32 {
 
 /// Streets, city, state and zip code, which three tables have in this order.
 #[inline]
-fn address(row: &mut copy::Row<'_>, stream: &mut Stream) {
+fn address(row: &mut Row<'_>, stream: &mut Stream) {
     row.random(stream, &ALPHANUMERIC, 10, 20);
     row.random(stream, &ALPHANUMERIC, 10, 20);
     row.random(stream, &ALPHANUMERIC, 10, 20);

@@ -1,5 +1,6 @@
 use super::*;
-use crate::tpcc::random::Stream;
+use crate::load::Batch;
+use crate::random::Stream;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 

@@ -1,6 +1,6 @@
 //! Random strings, eight characters from one random number.
 
-use crate::tpcc::random::Stream;
+use crate::random::Stream;
 
 /// Characters to draw from, uniformly.
 pub(crate) struct Alphabet {
@@ -68,7 +68,7 @@ impl Alphabet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tpcc::random::Purpose;
+    use crate::random::Purpose;
 
     #[test]
     fn characters_are_uniform_in_every_place() {

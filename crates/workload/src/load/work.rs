@@ -1,12 +1,8 @@
 //! Connections that take up the tasks of a plan.
 
-use super::Progress;
-use super::ddl::quoted;
 use super::error::Failure;
-use super::plan::{self, Stage, Task, WAREHOUSES_PER_COPY, Work};
-use super::space::unit_bytes;
-use crate::tpcc::population::{Batch, HEADER, Population, TRAILER};
-use crate::tpcc::schema::Table;
+use super::plan::{Copies, Stage, Task, Work, by_urgency};
+use super::{Batch, HEADER, Progress, TRAILER, quoted};
 use postgres::{Client, GenericClient};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,9 +13,9 @@ use std::time::{Duration, Instant};
 const TICK: Duration = Duration::from_millis(200);
 
 /// What the connections of a load share.
-pub(super) struct Shared<'a> {
-    tasks: &'a [Task],
-    population: &'a Population,
+struct Shared<'a, S: Copies> {
+    tasks: &'a [Task<S::Copy>],
+    source: &'a S,
     state: Mutex<State>,
     changed: Condvar,
     /// Set when there is no use in going on.
@@ -42,7 +38,7 @@ struct State {
 /// Prepares a connection for loading: names resolve in `schema` alone and nothing times out.
 /// Commits wait for this server's disk, no standby's: VACUUM marks no row as visible to all
 /// whose commit is not on disk yet.
-pub(super) fn prepare(client: &mut Client, schema: &str) -> Result<(), Failure> {
+pub(crate) fn prepare(client: &mut Client, schema: &str) -> Result<(), Failure> {
     client
         .batch_execute(&format!(
             "SET search_path TO {}; SET statement_timeout = 0; SET lock_timeout = 0; \
@@ -60,22 +56,22 @@ pub(super) fn prepare(client: &mut Client, schema: &str) -> Result<(), Failure> 
 const MAINTENANCE_KB: u32 = 256 << 10;
 
 /// Says that a worker has ended, in whatever way.
-struct Leaving<'a, 'b>(&'a Shared<'b>);
+struct Leaving<'a, 'b, S: Copies>(&'a Shared<'b, S>);
 
-impl Drop for Leaving<'_, '_> {
+impl<S: Copies> Drop for Leaving<'_, '_, S> {
     fn drop(&mut self) {
         self.0.state().working -= 1;
         self.0.changed.notify_all();
     }
 }
 
-impl<'a> Shared<'a> {
-    pub(super) fn new(tasks: &'a [Task], population: &'a Population, workers: usize) -> Self {
+impl<'a, S: Copies> Shared<'a, S> {
+    fn new(tasks: &'a [Task<S::Copy>], source: &'a S, workers: usize) -> Self {
         Self {
             tasks,
-            population,
+            source,
             state: Mutex::new(State {
-                waiting: plan::by_urgency(tasks),
+                waiting: by_urgency(tasks),
                 done: vec![false; tasks.len()],
                 working: workers,
                 failure: None,
@@ -176,11 +172,8 @@ impl<'a> Shared<'a> {
         let state = self.state();
         for (task, &done) in self.tasks.iter().zip(&state.done) {
             match &task.work {
-                Work::Copy {
-                    leaf, warehouses, ..
-                } => {
-                    rows_total +=
-                        self.population.rows_per_unit(leaf.table) * warehouses.len() as u64;
+                Work::Copy(copy) => {
+                    rows_total += self.source.rows(copy);
                     copying += task.weight;
                 }
                 Work::Statements { .. } => {
@@ -209,63 +202,55 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn execute(&self, client: &mut Client, task: &Task) -> Result<(), Failure> {
-        match &task.work {
-            Work::Statements { statements, .. } => statements.iter().try_for_each(|statement| {
-                client
-                    .batch_execute(statement)
-                    .map_err(Failure::of(statement.clone()))
-            }),
-            Work::Copy {
-                leaf,
-                warehouses,
-                freeze,
-            } => {
-                let name = leaf.name();
-                let during = format!(
-                    "copying into {name}, warehouses {:?}",
-                    plan::span(warehouses)
-                );
-                let fail = |answer| Failure {
-                    during: during.clone(),
-                    answer: Some(answer),
-                };
-                let mut transaction = client.transaction().map_err(fail)?;
-                if *freeze {
-                    transaction
-                        .batch_execute(&format!("TRUNCATE {name}"))
-                        .map_err(fail)?;
-                }
-                let options = if *freeze {
-                    "FORMAT binary, FREEZE"
-                } else {
-                    "FORMAT binary"
-                };
-                let command = format!("COPY {name} FROM STDIN ({options})");
-                for part in warehouses.chunks(WAREHOUSES_PER_COPY) {
-                    self.copy(&mut transaction, &command, leaf.table, part, &during)?;
-                }
-                transaction.commit().map_err(fail)
+    fn execute(&self, client: &mut Client, task: &Task<S::Copy>) -> Result<(), Failure> {
+        let copy = match &task.work {
+            Work::Statements { statements, .. } => {
+                return statements.iter().try_for_each(|statement| {
+                    client
+                        .batch_execute(statement)
+                        .map_err(Failure::of(statement.clone()))
+                });
             }
+            Work::Copy(copy) => copy,
+        };
+        let fail = |answer| Failure {
+            during: self.source.during(copy),
+            answer: Some(answer),
+        };
+        let table = self.source.table(copy);
+        let mut transaction = client.transaction().map_err(fail)?;
+        let options = if self.source.freezes(copy) {
+            // Only a table emptied in the same transaction takes rows that are frozen.
+            transaction
+                .batch_execute(&format!("TRUNCATE {table}"))
+                .map_err(fail)?;
+            "FORMAT binary, FREEZE"
+        } else {
+            "FORMAT binary"
+        };
+        let command = format!("COPY {table} FROM STDIN ({options})");
+        for part in 0..self.source.parts(copy) {
+            self.copy(&mut transaction, &command, copy, part)?;
         }
+        transaction.commit().map_err(fail)
     }
 
     fn copy(
         &self,
         client: &mut impl GenericClient,
         command: &str,
-        table: Table,
-        warehouses: &[u32],
-        during: &str,
+        copy: &S::Copy,
+        part: usize,
     ) -> Result<(), Failure> {
+        let during = self.source.during(copy);
         let fail = |answer| Failure {
-            during: during.to_owned(),
+            during: during.clone(),
             answer: Some(answer),
         };
         let mut writer = client.copy_in(command).map_err(fail)?;
         let mut send = |bytes: &[u8]| {
             writer.write_all(bytes).map_err(|error| Failure {
-                during: during.to_owned(),
+                during: during.clone(),
                 answer: error
                     .into_inner()
                     .and_then(|inner| inner.downcast().ok())
@@ -273,7 +258,7 @@ impl<'a> Shared<'a> {
             })
         };
         send(&HEADER)?;
-        let row_bytes = unit_bytes(table).0 / self.population.rows_per_unit(table).max(1);
+        let row_bytes = self.source.row_bytes(copy);
         let mut batch = Batch::new(|bytes: &[u8], rows| {
             if self.abandoned.load(Ordering::Relaxed) {
                 return Err(Failure::stopped());
@@ -284,9 +269,7 @@ impl<'a> Shared<'a> {
             self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             Ok(())
         });
-        for &warehouse in warehouses {
-            self.population.write(table, warehouse, &mut batch)?;
-        }
+        self.source.write(copy, part, &mut batch)?;
         batch.flush()?;
         drop(batch);
         send(&TRAILER)?;
@@ -295,15 +278,15 @@ impl<'a> Shared<'a> {
 }
 
 /// Carries out `tasks` over `workers`. `control` is used to interrupt them.
-pub(super) fn carry_out(
-    tasks: &[Task],
-    population: &Population,
+pub(crate) fn carry_out<S: Copies>(
+    tasks: &[Task<S::Copy>],
+    source: &S,
     control: &mut Client,
     workers: Vec<Client>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Progress, Failure> {
-    let shared = Shared::new(tasks, population, workers.len());
+    let shared = Shared::new(tasks, source, workers.len());
     let mut pids = Vec::new();
     let mut clients = workers;
     for client in &mut clients {

@@ -1,8 +1,5 @@
 //! Rows in the binary format of `COPY` (PostgreSQL documentation, "COPY", Binary Format).
 
-use super::text::Alphabet;
-use crate::tpcc::random::Stream;
-
 /// What a `COPY … (FORMAT binary)` stream starts with: signature, flags, no extension.
 pub const HEADER: [u8; 19] = *b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// What it ends with.
@@ -32,7 +29,7 @@ impl<E, F: FnMut(&[u8], u64) -> Result<(), E>> Batch<E, F> {
 
     /// Begins a row of `columns` columns.
     #[inline]
-    pub(super) fn row(&mut self, columns: i16) -> Result<Row<'_>, E> {
+    pub(crate) fn row(&mut self, columns: i16) -> Result<Row<'_>, E> {
         if self.bytes.len() > Self::FULL {
             self.flush()?;
         }
@@ -53,7 +50,7 @@ impl<E, F: FnMut(&[u8], u64) -> Result<(), E>> Batch<E, F> {
 }
 
 /// A row being written, column by column.
-pub(super) struct Row<'a>(&'a mut Vec<u8>);
+pub(crate) struct Row<'a>(pub(crate) &'a mut Vec<u8>);
 
 impl Row<'_> {
     #[inline]
@@ -65,39 +62,45 @@ impl Row<'_> {
     }
 
     #[inline]
-    fn length(&mut self, bytes: u32) {
+    pub(crate) fn length(&mut self, bytes: u32) {
         self.0.extend_from_slice(&bytes.to_be_bytes());
     }
 
     #[inline]
-    pub(super) fn null(&mut self) -> &mut Self {
+    pub(crate) fn null(&mut self) -> &mut Self {
         self.0.extend_from_slice(&(-1_i32).to_be_bytes());
         self
     }
 
     /// A `smallint`; every one of TPC-C's is below 32,768.
     #[inline]
-    pub(super) fn small(&mut self, value: u32) -> &mut Self {
+    pub(crate) fn small(&mut self, value: u32) -> &mut Self {
         let value = i16::try_from(value).unwrap_or(i16::MAX);
         self.field(value.to_be_bytes())
     }
 
     /// An `integer`; warehouses, items and orders stay below 2³¹.
     #[inline]
-    pub(super) fn int(&mut self, value: u32) -> &mut Self {
+    pub(crate) fn int(&mut self, value: u32) -> &mut Self {
+        self.field(value.to_be_bytes())
+    }
+
+    /// A `bigint`.
+    #[inline]
+    pub(crate) fn big(&mut self, value: i64) -> &mut Self {
         self.field(value.to_be_bytes())
     }
 
     /// A `timestamptz`, microseconds since 2000-01-01 00:00 UTC.
     #[inline]
-    pub(super) fn time(&mut self, micros: i64) -> &mut Self {
+    pub(crate) fn time(&mut self, micros: i64) -> &mut Self {
         self.field(micros.to_be_bytes())
     }
 
     /// A `numeric` of `scale` decimals (2 or 4), given as an integer scaled by 10^`scale`
     /// whose whole part is below 10⁸.
     #[inline]
-    pub(super) fn numeric(&mut self, scaled: i32, scale: u32) -> &mut Self {
+    pub(crate) fn numeric(&mut self, scaled: i32, scale: u32) -> &mut Self {
         let unit = 10_u32.pow(scale);
         let magnitude = scaled.unsigned_abs();
         let (whole, fraction) = (magnitude / unit, magnitude % unit * (10_000 / unit));
@@ -135,53 +138,9 @@ impl Row<'_> {
 
     /// Text as it is.
     #[inline]
-    pub(super) fn text(&mut self, text: &str) -> &mut Self {
+    pub(crate) fn text(&mut self, text: &str) -> &mut Self {
         self.length(u32::try_from(text.len()).unwrap_or(0));
         self.0.extend_from_slice(text.as_bytes());
-        self
-    }
-
-    /// Random text of `shortest` to `longest` characters (clause 4.3.2.2).
-    #[inline]
-    pub(super) fn random(
-        &mut self,
-        stream: &mut Stream,
-        alphabet: &Alphabet,
-        shortest: u32,
-        longest: u32,
-    ) -> &mut Self {
-        let length = if shortest == longest {
-            shortest
-        } else {
-            stream.uniform(shortest, longest)
-        };
-        self.length(length);
-        alphabet.append(stream, length as usize, self.0);
-        self
-    }
-
-    /// A zip code: four random digits and `11111` (clause 4.3.2.7).
-    #[inline]
-    pub(super) fn zip(&mut self, stream: &mut Stream) -> &mut Self {
-        self.length(9);
-        super::text::DIGITS.append(stream, 4, self.0);
-        self.0.extend_from_slice(b"11111");
-        self
-    }
-
-    /// Random text of 26 to 50 characters, with `ORIGINAL` somewhere in it if
-    /// `original` (clause 4.3.3.1).
-    #[inline]
-    pub(super) fn data(&mut self, stream: &mut Stream, original: bool) -> &mut Self {
-        const MARK: &[u8] = b"ORIGINAL";
-        let length = stream.uniform(26, 50);
-        self.length(length);
-        let start = self.0.len();
-        super::text::ALPHANUMERIC.append(stream, length as usize, self.0);
-        if original {
-            let at = start + stream.uniform(0, length - 8) as usize;
-            self.0[at..at + MARK.len()].copy_from_slice(MARK);
-        }
         self
     }
 }

@@ -7,15 +7,59 @@
 //! interval, and in a run of the length that the standard asks for it is the standard's band alone
 //! that decides.
 
-use super::tally::NUMBER_BINS;
-
 /// One-sided 99.999 % of the normal distribution, two-sided 99.998 %.
 const Z: f64 = 4.265;
 /// Fewest expected in a bin for chi-squared to be near its distribution (Cochran 1954, Biometrics 10, page 417).
 const LEAST: f64 = 5.0;
 
+/// Bins of a distribution of numbers: equal parts of its range.
+pub const NUMBER_BINS: usize = 64;
+
+/// Counts of numbers in equal parts of their range.
+#[derive(Debug, Clone)]
+pub struct Bins(pub(crate) [u64; NUMBER_BINS]);
+
+impl Default for Bins {
+    fn default() -> Self {
+        Self([0; NUMBER_BINS])
+    }
+}
+
+impl Bins {
+    /// Counts `number` of 1..=`range`; others belong to no bin.
+    pub fn count(&mut self, number: impl Into<u64>, range: impl Into<u64>) {
+        let Some(offset) = number.into().checked_sub(1) else {
+            return;
+        };
+        let bin = u128::from(offset) * NUMBER_BINS as u128 / u128::from(range.into().max(1));
+        if let Some(bin) = usize::try_from(bin)
+            .ok()
+            .and_then(|bin| self.0.get_mut(bin))
+        {
+            *bin += 1;
+        }
+    }
+
+    /// Adds another's counts.
+    pub fn merge(&mut self, other: &Self) {
+        self.0
+            .iter_mut()
+            .zip(other.0)
+            .for_each(|(mine, other)| *mine += other);
+    }
+
+    /// Probabilities of the bins when every number of 1..=`range` is as likely as the others.
+    #[must_use]
+    pub fn uniform(range: u64) -> [f64; NUMBER_BINS] {
+        // Bin b holds the offsets from ceil(b · range / bins) on.
+        let from = |bin: usize| (bin as u128 * u128::from(range)).div_ceil(NUMBER_BINS as u128);
+        std::array::from_fn(|bin| (from(bin + 1) - from(bin)) as f64 / range as f64)
+    }
+}
+
 /// The Wilson score interval of a share at 99.998 % (Wilson 1927, JASA 22, page 209).
-pub(super) fn share_interval(hits: u64, of: u64) -> (f64, f64) {
+#[must_use]
+pub fn share_interval(hits: u64, of: u64) -> (f64, f64) {
     if of == 0 {
         return (0.0, 1.0);
     }
@@ -27,7 +71,8 @@ pub(super) fn share_interval(hits: u64, of: u64) -> (f64, f64) {
 }
 
 /// Half of the 99.998 % interval of a mean.
-pub(super) fn mean_margin(deviation: f64, count: u64) -> f64 {
+#[must_use]
+pub fn mean_margin(deviation: f64, count: u64) -> f64 {
     if count == 0 {
         f64::INFINITY
     } else {
@@ -38,7 +83,8 @@ pub(super) fn mean_margin(deviation: f64, count: u64) -> f64 {
 /// Whether counts come from these probabilities, by Pearson's chi-squared at 1 in 100,000.
 /// Neighbouring bins are put together until at least [`LEAST`] are expected in each;
 /// `None` where fewer than two are left.
-pub(super) fn fits(counts: &[u64], probabilities: &[f64]) -> Option<bool> {
+#[must_use]
+pub fn fits(counts: &[u64], probabilities: &[f64]) -> Option<bool> {
     let total = counts.iter().sum::<u64>() as f64;
     let mut chi_squared = 0.0;
     let mut bins = 0_u32;
@@ -68,43 +114,6 @@ pub(super) fn fits(counts: &[u64], probabilities: &[f64]) -> Option<bool> {
     Some(chi_squared <= freedom * (1.0 - spread + Z * spread.sqrt()).powi(3))
 }
 
-/// Probabilities that NURand(a, x, y) with constant `c` falls into each of [`NUMBER_BINS`] equal
-/// parts of x..=y (clause 2.1.6). `a` must be one less than a power of two.
-///
-/// Of the 2^k values r of `random(0, a)`, those with r OR v = w are 2^(ones of v) when the low k bits
-/// of v are a subset of those of w; a sum over subsets, block by block, counts every pair.
-pub(super) fn nurand_bins(a: u32, x: u32, y: u32, c: u32) -> [f64; NUMBER_BINS] {
-    let (block, width) = (u64::from(a) + 1, u64::from(y - x) + 1);
-    let mut bins = [0.0; NUMBER_BINS];
-    for high in (u64::from(x) / block)..=(u64::from(y) / block) {
-        let mut ways: Vec<f64> = (0..block)
-            .map(|low| {
-                let value = high * block + low;
-                let inside = (u64::from(x)..=u64::from(y)).contains(&value);
-                if inside {
-                    2_f64.powi(low.count_ones().cast_signed())
-                } else {
-                    0.0
-                }
-            })
-            .collect();
-        for bit in 0..block.trailing_zeros() {
-            for low in 0..ways.len() {
-                if low >> bit & 1 == 1 {
-                    ways[low] += ways[low ^ (1 << bit)];
-                }
-            }
-        }
-        for (low, ways) in ways.iter().enumerate() {
-            let drawn = (high * block + low as u64 + u64::from(c)) % width;
-            let bin =
-                usize::try_from(drawn * NUMBER_BINS as u64 / width).unwrap_or(NUMBER_BINS - 1);
-            bins[bin] += ways / (block as f64 * width as f64);
-        }
-    }
-    bins
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -122,20 +131,16 @@ mod tests {
     }
 
     #[test]
-    fn nurand_bins_are_those_of_the_definition() {
-        let (a, x, y, c) = (63, 1, 200, 17);
-        let mut counted = [0_u32; NUMBER_BINS];
-        for r in 0..=a {
-            for v in x..=y {
-                let drawn = ((r | v) + c) % (y - x + 1);
-                counted[(drawn as usize * NUMBER_BINS) / 200] += 1;
+    fn uniform_bins_are_those_of_counting() {
+        for range in [1, 3, 64, 100, 1_000_003] {
+            let mut counted = Bins::default();
+            for number in 1..=range {
+                counted.count(number, range);
+            }
+            for (counted, expected) in counted.0.iter().zip(Bins::uniform(range)) {
+                assert!((*counted as f64 / range as f64 - expected).abs() < 1e-12);
             }
         }
-        let bins = nurand_bins(a, x, y, c);
-        for (bin, counted) in bins.iter().zip(counted) {
-            assert!((bin - f64::from(counted) / (64.0 * 200.0)).abs() < 1e-12);
-        }
-        assert!((nurand_bins(8_191, 1, 100_000, 4_000).iter().sum::<f64>() - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -15,7 +15,7 @@ impl std::fmt::Display for Aftermath {
             Self::Removed => "what this load had made has been removed",
             Self::Partial => {
                 "what this load had made could not be removed and is marked as partial; \
-                 remove it with `tenbin load tpcc --replace`"
+                 remove it by loading anew with `--replace`"
             }
         })
     }
@@ -41,54 +41,61 @@ pub enum LoadError {
     },
     /// There is too little room on the disk.
     #[error(
-        "{warehouses} warehouses need about {:.1} GB of disk while loading, but only {:.1} GB are \
-         free; make room, or load at most {fitting} warehouses",
+        "{what} need about {:.1} GB of disk while loading, but only {:.1} GB are free; make room, \
+         or load at most {fitting}",
         *needed_bytes as f64 / 1e9,
         *available_bytes as f64 / 1e9
     )]
     Space {
-        /// Warehouses asked for.
-        warehouses: u32,
-        /// Bytes they need, see [`super::required_bytes`].
+        /// What was asked for: `20 warehouses`.
+        what: String,
+        /// Bytes they need.
         needed_bytes: u64,
         /// Bytes there are.
         available_bytes: u64,
-        /// Warehouses that would fit.
+        /// What would fit.
         fitting: u32,
     },
-    /// There is a whole TPC-C database already.
+    /// There is a whole database of the workload already.
     #[error(
-        "schema {schema} already holds TPC-C with {warehouses} warehouses, loaded by tenbin \
-         {tenbin_version}; use it, or load anew with `tenbin load tpcc --replace`"
+        "schema {schema} already holds {what}, loaded by tenbin {tenbin_version}; use it, or load \
+         anew with `tenbin load {workload} --replace`"
     )]
     Complete {
         /// Schema looked into.
         schema: String,
-        /// Warehouses there are.
-        warehouses: u32,
-        /// Version of tenbin that loaded them.
+        /// What it holds: `TPC-C with 2 warehouses`.
+        what: String,
+        /// The workload, as on the command line.
+        workload: &'static str,
+        /// Version of tenbin that loaded it.
         tenbin_version: String,
     },
     /// A load was interrupted here.
     #[error(
-        "schema {schema} holds a TPC-C load that was interrupted; load anew with \
-         `tenbin load tpcc --replace`"
+        "schema {schema} holds a load of {workload} that was interrupted; load anew with \
+         `tenbin load {workload} --replace`"
     )]
     Partial {
         /// Schema looked into.
         schema: String,
+        /// The workload, as on the command line.
+        workload: &'static str,
     },
-    /// The names that TPC-C needs are taken by something that tenbin did not make.
+    /// The names that the workload needs are taken by something that tenbin did not make.
     #[error(
-        "schema {schema} holds {} that tenbin's TPC-C did not make; choose another schema or \
-         database, or drop them for good with `--replace`",
+        "schema {schema} holds {} that tenbin's {workload} did not make; {mend}",
         relations.join(", ")
     )]
     Foreign {
         /// Schema looked into.
         schema: String,
+        /// The workload, in words.
+        workload: &'static str,
         /// Names taken.
         relations: Vec<String>,
+        /// What to do about it.
+        mend: &'static str,
     },
     /// Another tenbin is loading into the same schema.
     #[error(
@@ -100,7 +107,7 @@ pub enum LoadError {
     Connect(postgres::Error),
     /// The server's disk is full.
     #[error(
-        "the server's disk is full ({during}: {}); {aftermath}; make room or load fewer warehouses",
+        "the server's disk is full ({during}: {}); {aftermath}; make room or load less",
         server_message(answer)
     )]
     DiskFull {
@@ -115,10 +122,7 @@ pub enum LoadError {
     #[error("stopped; {0}")]
     Stopped(Aftermath),
     /// The server refused something else, or the connection was lost.
-    #[error(
-        "cannot load TPC-C ({during}: {}); {aftermath}",
-        server_message(answer)
-    )]
+    #[error("cannot load ({during}: {}); {aftermath}", server_message(answer))]
     Server {
         /// What was being done.
         during: String,
@@ -131,14 +135,14 @@ pub enum LoadError {
 
 /// A failed statement, before it is known what became of the tables.
 #[derive(Debug)]
-pub(super) struct Failure {
-    pub(super) during: String,
+pub(crate) struct Failure {
+    pub(crate) during: String,
     /// `None` when the load was asked to stop.
-    pub(super) answer: Option<postgres::Error>,
+    pub(crate) answer: Option<postgres::Error>,
 }
 
 impl Failure {
-    pub(super) fn of(during: impl Into<String>) -> impl FnOnce(postgres::Error) -> Self {
+    pub(crate) fn of(during: impl Into<String>) -> impl FnOnce(postgres::Error) -> Self {
         let during = during.into();
         move |answer| Self {
             during,
@@ -146,14 +150,14 @@ impl Failure {
         }
     }
 
-    pub(super) fn stopped() -> Self {
+    pub(crate) fn stopped() -> Self {
         Self {
             during: String::new(),
             answer: None,
         }
     }
 
-    pub(super) fn into_error(self, aftermath: Aftermath) -> LoadError {
+    pub(crate) fn into_error(self, aftermath: Aftermath) -> LoadError {
         let during = self.during;
         match self.answer {
             None => LoadError::Stopped(aftermath),

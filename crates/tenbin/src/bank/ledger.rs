@@ -1,0 +1,112 @@
+//! What the tables hold before a run, and whether they hold what they should after it.
+
+use super::prepare::{SCHEMA, Tables};
+use crate::exit::{Class, Failure, Result};
+use crate::live::Live;
+use crate::place::Place;
+use crate::run::recorded;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use tenbin_record::Check;
+use tenbin_rte::Driven;
+use tenbin_workload::Tally;
+use tenbin_workload::bank::{self, CheckError, Design, Ran, Sums, Watch};
+
+/// The tables of a run.
+pub(super) struct Ledger {
+    pub(super) tables: Tables,
+    before: Cell<Sums>,
+    /// Transactions whose end is not known.
+    unknown: Cell<u64>,
+}
+
+impl Ledger {
+    pub(super) fn new(tables: Tables) -> Self {
+        Self {
+            tables,
+            before: Cell::default(),
+            unknown: Cell::default(),
+        }
+    }
+
+    /// Reads the sums before the run. What was just loaded holds nothing yet, and reading it would
+    /// only warm the cache.
+    pub(super) fn begin(&self, place: &Place, ran: Ran) -> Result<()> {
+        let mut client = place.server.connect()?;
+        let design = self.tables.design;
+        match &self.tables.meta {
+            Some(meta) if !meta.past.ran => {}
+            _ => self.before.set(bank::sums(&mut client, design, SCHEMA)?),
+        }
+        if self.tables.meta.is_some() {
+            bank::mark_ran(&mut client, design, SCHEMA, ran)?;
+        }
+        Ok(())
+    }
+
+    /// Takes note of what is not known of a run's end.
+    pub(super) fn ended<T: Tally>(&self, driven: &Driven<T>) {
+        let unfinished: u64 = driven.kinds.iter().map(|kind| kind.unfinished).sum();
+        self.unknown.set(unfinished + driven.connections.lost);
+    }
+
+    /// Checks the tables after a run that was told to have moved `moved`.
+    pub(super) fn check(&self, place: &Place, moved: Sums, quiet: bool) -> Result<Vec<Check>> {
+        let watch = Watch {
+            before: self.before.get(),
+            moved,
+            unknown: self.unknown.get(),
+        };
+        let stop = AtomicBool::new(false);
+        check(place, self.tables.design, Some(watch), quiet, &stop)
+    }
+
+    /// What `run.json` says of the tables.
+    pub(super) fn parameters(&self) -> BTreeMap<String, String> {
+        let size = &self.tables.size;
+        let made = match &self.tables.meta {
+            Some(meta) => vec![
+                ("loaded_by", format!("tenbin {}", meta.tenbin_version)),
+                ("fillfactor", meta.fillfactor.to_string()),
+                ("foreign_keys", meta.foreign_keys.to_string()),
+            ],
+            None => vec![("loaded_by", "pgbench".to_owned())],
+        };
+        let sizes = [
+            ("branches", u64::from(size.branches)),
+            ("tellers", size.tellers()),
+            ("accounts", size.accounts()),
+        ];
+        made.into_iter()
+            .chain(sizes.map(|(name, count)| (name, count.to_string())))
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+/// Checks the tables.
+pub(crate) fn check(
+    place: &Place,
+    design: Design,
+    watch: Option<Watch>,
+    quiet: bool,
+    stop: &AtomicBool,
+) -> Result<Vec<Check>> {
+    let mut live = Live::new(quiet);
+    live.step("checking the data …");
+    let client = place.server.connect()?;
+    let results = bank::check(design, SCHEMA, client, watch, stop)?;
+    Ok(results.into_iter().map(recorded).collect())
+}
+
+impl From<CheckError> for Failure {
+    fn from(error: CheckError) -> Self {
+        let class = match &error {
+            CheckError::NotLoaded { .. } => Class::BadInput,
+            CheckError::Stopped => Class::Interrupted,
+            CheckError::Server { .. } => Class::Environment,
+        };
+        Self::new(class, anyhow::Error::new(error))
+    }
+}

@@ -1,0 +1,112 @@
+//! Loading what is missing, taking what is there, refusing what is not ours.
+
+use super::args::{Asked, TableArgs};
+use crate::exit::{Failure, Result};
+use crate::place::Place;
+use crate::run::{cores, loading};
+use postgres::NoTls;
+use std::sync::atomic::AtomicBool;
+use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size};
+
+/// The schema of the target's search path that everything goes to.
+pub(super) const SCHEMA: &str = "public";
+
+/// Tables to run on.
+#[derive(Debug, Clone)]
+pub(crate) struct Tables {
+    pub(crate) design: Design,
+    pub(crate) size: Size,
+    /// None for tables that pgbench made.
+    pub(crate) meta: Option<Meta>,
+}
+
+/// Loads the bank, or (`reuse`) takes what an earlier load left, be it pgbench's.
+pub(crate) fn load(
+    place: &Place,
+    design: Design,
+    asked: Asked,
+    args: &TableArgs,
+    reuse: bool,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<Tables> {
+    if reuse
+        && !args.replace
+        && let Some(tables) = existing(place, design)?
+    {
+        return taken(tables, asked, quiet);
+    }
+    let options = LoadOptions {
+        fillfactor: args.fillfactor,
+        foreign_keys: args.foreign_keys,
+        threads: args.load_threads.unwrap_or_else(cores),
+        replace: args.replace,
+        available_bytes: loading::available_bytes(place),
+        ..LoadOptions::new(design, asked.size)
+    };
+    let what = format!(
+        "{} branches of {}",
+        options.size.branches,
+        design.workload()
+    );
+    let mut show = loading::Show::new(what, quiet);
+    let config = place.server.target.config();
+    let loaded = bank::load(&options, || config.connect(NoTls), stop, &mut |progress| {
+        show.update(progress);
+    })?;
+    show.done(&loaded.progress);
+    Ok(Tables {
+        design,
+        size: loaded.meta.size,
+        meta: Some(loaded.meta),
+    })
+}
+
+/// Whole tables that are there already; the load itself refuses what it must not touch.
+fn existing(place: &Place, design: Design) -> Result<Option<Tables>> {
+    let mut client = place.server.connect()?;
+    Ok(match bank::inspect(&mut client, design, SCHEMA)? {
+        Existing::Complete(meta) => Some(Tables {
+            design,
+            size: meta.size,
+            meta: Some(meta),
+        }),
+        Existing::Foreign {
+            size: Some(size), ..
+        } => Some(Tables {
+            design,
+            size,
+            meta: None,
+        }),
+        _ => None,
+    })
+}
+
+fn taken(tables: Tables, asked: Asked, quiet: bool) -> Result<Tables> {
+    if asked.explicit && asked.size != tables.size {
+        let size = |size: &Size| {
+            format!(
+                "{} branches with {} tellers and {} accounts each",
+                size.branches, size.tellers_per_branch, size.accounts_per_branch
+            )
+        };
+        let mend = match tables.meta {
+            Some(_) => "leave out --scale to use them, or load anew with --replace",
+            None => {
+                "leave out --scale to use them; tenbin did not make them and will not drop them"
+            }
+        };
+        return Err(Failure::bad_input(format!(
+            "the database holds {}, not {}: {mend}",
+            size(&tables.size),
+            size(&asked.size)
+        )));
+    }
+    if tables.meta.is_none() && !quiet {
+        eprintln!(
+            "using pgbench's tables, scale {}: tenbin did not make them and will not drop them",
+            tables.size.branches
+        );
+    }
+    Ok(tables)
+}

@@ -1,0 +1,98 @@
+//! TPC-B on its tables.
+
+use super::args::{PgbenchArgs, TpcbDriveArgs};
+use super::ledger::Ledger;
+use crate::exit::Result;
+use crate::place::Place;
+use crate::run::{Judged, Pacing, Subject, Transactions, durations, one_kind};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tenbin_record::run as record;
+use tenbin_record::{Check, RunWriter};
+use tenbin_rte::{Driven, Options};
+use tenbin_workload::bank::{BankTally, Design};
+use tenbin_workload::tpcb::{Form, Measured, Tpcb, audit};
+
+/// TPC-B, how it is driven, and on what.
+pub(crate) struct TpcbRun {
+    tpcb: Tpcb,
+    options: Options,
+    ledger: Ledger,
+}
+
+/// Loads what is missing and settles how it will be driven.
+pub(crate) fn prepare(
+    place: &Place,
+    load: &PgbenchArgs,
+    drive: &TpcbDriveArgs,
+    seed: u64,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<TpcbRun> {
+    let (design, asked) = (Design::Pgbench, load.size());
+    let tables = super::load(place, design, asked, &load.tables, true, stop, quiet)?;
+    let mut tpcb = Tpcb::new(tables.size, Form::from(drive.form), seed);
+    tpcb.pipeline = drive.pipeline;
+    tpcb.isolation = drive.client.isolation();
+    Ok(TpcbRun {
+        tpcb,
+        options: drive
+            .client
+            .options(drive.terminals, Pacing::None, Duration::ZERO)?,
+        ledger: Ledger::new(tables),
+    })
+}
+
+impl Subject for TpcbRun {
+    type Workload = Tpcb;
+    type Files = Transactions;
+
+    fn workload(&self) -> &Tpcb {
+        &self.tpcb
+    }
+
+    fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Transactions> {
+        Transactions::create(directory, kinds)
+    }
+
+    fn begin(&self, place: &Place) -> Result<()> {
+        self.ledger.begin(place, self.tpcb.form.ran())
+    }
+
+    fn judge(&self, driven: &Driven<BankTally>, files: Transactions) -> Result<Judged> {
+        files.finish()?;
+        self.ledger.ended(driven);
+        let measured = Measured {
+            response: one_kind(driven)
+                .map_or_else(Default::default, |kind| durations(&kind.response)),
+        };
+        Ok(Judged {
+            audit: audit(&self.tpcb, &driven.tally, &measured),
+            ..Judged::plain(driven)
+        })
+    }
+
+    fn check(&self, place: &Place, quiet: bool) -> Result<Vec<Check>> {
+        self.ledger.check(place, self.tpcb.told(), quiet)
+    }
+
+    fn describe(&self) -> record::Workload {
+        let mut parameters = self.ledger.parameters();
+        parameters.insert("form".into(), self.tpcb.form.name().into());
+        parameters.insert("pipeline".into(), self.tpcb.pipeline.to_string());
+        record::Workload {
+            name: "tpcb".to_owned(),
+            scale: f64::from(self.tpcb.size.branches),
+            kinds: crate::run::kinds(&self.tpcb),
+            mix: "one kind".to_owned(),
+            pacing: "none".to_owned(),
+            procedures: false,
+            isolation: self.tpcb.isolation.name().to_owned(),
+            parameters,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Loading: the tables, their rows, keys and statistics.
+
+use super::marker::{self, Existing, Meta};
+use super::plan::{self, INDEX_BYTES, ROW_BYTES, Rows};
+use super::{Design, Size, Table, ddl};
+use crate::load::{Aftermath, Failure, LoadError, Progress, quoted, work};
+use postgres::Client;
+use postgres::error::SqlState;
+use std::sync::atomic::AtomicBool;
+
+/// What to load, and how.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Whose tables.
+    pub design: Design,
+    /// How many rows.
+    pub size: Size,
+    /// Fill factor of all tables but the history, percent, 10 to 100.
+    pub fillfactor: u8,
+    /// Whether to add the foreign keys of `pgbench --foreign-keys`.
+    pub foreign_keys: bool,
+    /// Connections that load at the same time, 1 to 256.
+    pub threads: u32,
+    /// Schema to load into, which must be there.
+    pub schema: String,
+    /// Whether to drop what an earlier load of tenbin made; never what others made.
+    pub replace: bool,
+    /// Free bytes where the server stores its data, if known: a load that does
+    /// not fit is refused before it begins.
+    pub available_bytes: Option<u64>,
+}
+
+impl LoadOptions {
+    /// All but design and size as it mostly should be.
+    #[must_use]
+    pub fn new(design: Design, size: Size) -> Self {
+        Self {
+            design,
+            size,
+            fillfactor: 100,
+            foreign_keys: false,
+            threads: 2,
+            schema: "public".into(),
+            replace: false,
+            available_bytes: None,
+        }
+    }
+}
+
+/// A load that is whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// What the marker says.
+    pub meta: Meta,
+    /// Rows and bytes sent, and the time it took.
+    pub progress: Progress,
+}
+
+/// Loads the bank.
+///
+/// `connect` is called `threads` + 1 times. `stop` may be set at any time: the
+/// load then ends soon, and removes what it made. `progress` is called about
+/// five times a second.
+///
+/// # Errors
+/// [`LoadError`]; everything that was there before is then as it was, except
+/// that with [`LoadOptions::replace`] the old tables may be gone.
+pub fn load<C>(
+    options: &LoadOptions,
+    connect: C,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Loaded, LoadError>
+where
+    C: Fn() -> Result<Client, postgres::Error>,
+{
+    validate(options)?;
+    let unchanged = |failure: Failure| failure.into_error(Aftermath::Removed);
+    let mut control = connect().map_err(LoadError::Connect)?;
+    let version = refuse(options, &mut control)?;
+    let mut workers = Vec::new();
+    for _ in 0..options.threads {
+        let mut worker = connect().map_err(LoadError::Connect)?;
+        work::prepare(&mut worker, &options.schema).map_err(unchanged)?;
+        workers.push(worker);
+    }
+    work::prepare(&mut control, &options.schema).map_err(unchanged)?;
+    begin(options, &mut control).map_err(unchanged)?;
+    let tasks = plan::plan(options, version >= 140_000);
+    let fill = || {
+        let rows = Rows(options);
+        let progress = work::carry_out(&tasks, &rows, &mut control, workers, stop, progress)?;
+        marker::complete(&mut control, options.design)?;
+        let meta = marker::read(&mut control, options.design, &options.schema)
+            .map_err(Failure::of("reading the marker"))?;
+        Ok(Loaded { meta, progress })
+    };
+    fill().map_err(|failure: Failure| {
+        let aftermath = clean_up(options, control, &connect);
+        failure.into_error(aftermath)
+    })
+}
+
+fn validate(options: &LoadOptions) -> Result<(), LoadError> {
+    let size = &options.size;
+    let wrong =
+        if size.branches == 0 || size.tellers_per_branch == 0 || size.accounts_per_branch == 0 {
+            Some("cannot load a bank without a branch, a teller and an account".to_owned())
+        } else if size.tellers() > i32::MAX as u64 {
+            Some(format!(
+                "cannot load {} tellers; their numbers end at 2147483647",
+                size.tellers()
+            ))
+        } else if !(10..=100).contains(&options.fillfactor) {
+            Some(format!(
+                "cannot fill pages to {} %; give 10 to 100",
+                options.fillfactor
+            ))
+        } else if !(1..=256).contains(&options.threads) {
+            Some(format!(
+                "cannot load over {} connections; give 1 to 256",
+                options.threads
+            ))
+        } else {
+            None
+        };
+    wrong.map_or(Ok(()), |message| Err(LoadError::Options(message)))
+}
+
+/// Bytes of disk that loading takes at its peak: tables and indexes, a tenth for sorting and free
+/// space maps, and the write-ahead log, which checkpoints keep from growing far beyond
+/// `max_wal_bytes` (the server's `max_wal_size`).
+#[must_use]
+pub fn required_bytes(size: &Size, fillfactor: u8, max_wal_bytes: u64) -> u64 {
+    let rows: u64 = Table::ALL.iter().map(|&table| size.rows(table)).sum();
+    let row = ROW_BYTES * 100 / u64::from(fillfactor.max(1)) + INDEX_BYTES;
+    let data = rows * row;
+    data + data / 10 + data.min(max_wal_bytes)
+}
+
+/// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
+fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version_num')::integer, \
+             current_setting('server_version'), pg_size_bytes(current_setting('max_wal_size'))",
+            &[],
+        )
+        .map_err(asking("asking for the server's version"))?;
+    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
+    if version < 90_600 {
+        return Err(LoadError::Unsupported {
+            what: "loading",
+            needs: "9.6",
+            has: row.get(1),
+            instead: "use a newer server",
+        });
+    }
+    lock(options, client)?;
+    refuse_space(options, u64::try_from(row.get::<_, i64>(2)).unwrap_or(0))?;
+    refuse_existing(options, client)?;
+    Ok(version)
+}
+
+fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadError> {
+    let needed = |size: &Size| required_bytes(size, options.fillfactor, max_wal_bytes);
+    let needed_bytes = needed(&options.size);
+    let Some(available_bytes) = options.available_bytes.filter(|&has| has < needed_bytes) else {
+        return Ok(());
+    };
+    let fits = |branches: u32| {
+        needed(&Size {
+            branches,
+            ..options.size
+        }) <= available_bytes
+    };
+    let (mut fitting, mut exceeding) = (0, options.size.branches);
+    while exceeding - fitting > 1 {
+        let middle = fitting + (exceeding - fitting) / 2;
+        *(if fits(middle) {
+            &mut fitting
+        } else {
+            &mut exceeding
+        }) = middle;
+    }
+    Err(LoadError::Space {
+        what: format!("{} branches", options.size.branches),
+        needed_bytes,
+        available_bytes,
+        fitting,
+    })
+}
+
+/// Keeps other loads out of the schema for as long as the connection lasts. The lock is waited for
+/// a little: the server takes a moment to notice that the connection of an earlier load is gone.
+fn lock(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
+    let during = "locking out other loads";
+    client
+        .batch_execute("SET lock_timeout = '2s'")
+        .map_err(asking(during))?;
+    let lock = "SELECT pg_advisory_lock(hashtext($1), hashtext($2))";
+    match client.execute(lock, &[&marker::name(options.design), &options.schema]) {
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            Err(LoadError::Busy(options.schema.clone()))
+        }
+        Err(error) => Err(asking(during)(error)),
+    }
+}
+
+/// An answer to a question that is asked before anything is made.
+fn asking(during: &'static str) -> impl FnOnce(postgres::Error) -> LoadError {
+    move |answer| Failure::of(during)(answer).into_error(Aftermath::Removed)
+}
+
+fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
+    let (schema, workload) = (options.schema.clone(), options.design.workload());
+    let existing = marker::inspect(client, options.design, &schema)
+        .map_err(asking("looking what the schema holds"))?;
+    match existing {
+        Existing::Nothing => Ok(()),
+        Existing::Complete(_) | Existing::Partial(_) if options.replace => Ok(()),
+        Existing::Complete(meta) => Err(LoadError::Complete {
+            schema,
+            what: format!("{workload} with {} branches", meta.size.branches),
+            workload,
+            tenbin_version: meta.tenbin_version,
+        }),
+        Existing::Partial(_) => Err(LoadError::Partial { schema, workload }),
+        Existing::Foreign { relations, .. } => Err(LoadError::Foreign {
+            schema,
+            workload,
+            relations,
+            mend: "run on them as they are if they are whole, choose another database, or drop \
+                   them yourself",
+        }),
+    }
+}
+
+/// Makes marker and empty tables, all or nothing.
+fn begin(options: &LoadOptions, control: &mut Client) -> Result<(), Failure> {
+    let during = |what: &str| Failure::of(what.to_owned());
+    let mut transaction = control.transaction().map_err(during("beginning"))?;
+    if options.replace {
+        transaction
+            .batch_execute(&drop_statement(options))
+            .map_err(during("dropping the old tables"))?;
+    }
+    marker::begin(&mut transaction, options)?;
+    for table in Table::ALL {
+        let statement = ddl::create_table(options, table);
+        transaction
+            .batch_execute(&statement)
+            .map_err(Failure::of(statement))?;
+    }
+    transaction.commit().map_err(during("making the tables"))
+}
+
+/// Drops the tables and the marker, together, since they refer to each other.
+fn drop_statement(options: &LoadOptions) -> String {
+    let tables = Table::ALL.map(|table| options.design.table(table));
+    let marker = marker::name(options.design);
+    format!(
+        "DROP TABLE IF EXISTS {}, {}",
+        tables.join(", "),
+        quoted(marker)
+    )
+}
+
+/// Removes what a failed load has made.
+fn clean_up<C>(options: &LoadOptions, mut control: Client, connect: &C) -> Aftermath
+where
+    C: Fn() -> Result<Client, postgres::Error>,
+{
+    let statement = drop_statement(options);
+    let remove = |client: &mut Client| client.batch_execute(&statement);
+    // The control connection may have gone down with whatever failed.
+    let removed = remove(&mut control).is_ok()
+        || connect().is_ok_and(|mut client| {
+            work::prepare(&mut client, &options.schema).is_ok() && remove(&mut client).is_ok()
+        });
+    if removed {
+        Aftermath::Removed
+    } else {
+        Aftermath::Partial
+    }
+}

@@ -1,0 +1,21 @@
+//! The bank of TPC-A and TPC-B: branches, their tellers and accounts, and a history of what was moved.
+//!
+//! Both workloads move an amount on an account, a teller and a branch and write it into the
+//! history. They differ in their tables ([`Design`]), in who asks and how often, so loading and
+//! checking are here, for both.
+
+mod checks;
+mod ddl;
+mod design;
+mod load;
+mod marker;
+mod moved;
+mod plan;
+mod tally;
+
+pub use checks::{CheckError, Sums, Watch, check, sums};
+pub use design::{Design, Size, Table};
+pub use load::{LoadOptions, Loaded, load, required_bytes};
+pub use marker::{Existing, Meta, Past, Ran, SCHEMA_VERSION, inspect, mark_ran};
+pub use moved::Moved;
+pub use tally::{BankTally, Move};

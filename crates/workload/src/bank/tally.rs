@@ -1,0 +1,102 @@
+//! What the audit needs to know of the transactions of the measurement interval.
+
+use super::Size;
+use crate::audit::fit;
+use crate::chance::Bins;
+use crate::{Executed, Tally};
+use tenbin_record::AuditItem;
+
+/// Counts of one shard, merged after the run.
+#[derive(Debug, Clone, Default)]
+pub struct BankTally {
+    /// Transactions that ended without an error.
+    pub(crate) ended: u64,
+    /// Those among them that did not find all their rows.
+    pub(crate) incomplete: u64,
+    /// Transactions, and those for an account of another branch than the teller's.
+    pub(crate) keyed: u64,
+    pub(crate) remote: u64,
+    /// Numbers, in equal parts of their range.
+    pub(crate) accounts: Bins,
+    pub(crate) tellers: Bins,
+    pub(crate) branches: Bins,
+    pub(crate) amounts: Bins,
+}
+
+/// What one transaction moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// Account, from 1.
+    pub account: i64,
+    /// Teller, from 1.
+    pub teller: i32,
+    /// Branch, from 1.
+    pub branch: i32,
+    /// Amount, of either sign.
+    pub amount: i32,
+}
+
+impl BankTally {
+    /// Counts what was keyed in; amounts lie in -`most`..=`most`.
+    pub(crate) fn keyed(&mut self, size: &Size, moved: &Move, most: i32) {
+        self.keyed += 1;
+        let number = |number: i64| u64::try_from(number).unwrap_or(0);
+        let account = number(moved.account);
+        let branch = number(moved.branch.into());
+        let home = account.saturating_sub(1) / u64::from(size.accounts_per_branch) + 1;
+        self.remote += u64::from(home != branch);
+        self.accounts.count(account, size.accounts());
+        self.tellers
+            .count(number(moved.teller.into()), size.tellers());
+        self.branches.count(branch, size.branches);
+        let width = number(2 * i64::from(most) + 1);
+        self.amounts
+            .count(number(i64::from(moved.amount) + i64::from(most) + 1), width);
+    }
+
+    /// Counts how it ended.
+    pub(crate) fn ended(&mut self, executed: Option<&Executed<bool>>) {
+        if let Some(executed) = executed {
+            self.ended += 1;
+            self.incomplete += u64::from(!executed.output);
+        }
+    }
+
+    /// Whether numbers in `bins` came as often as each other.
+    pub(crate) fn uniform(id: &str, title: &str, bins: &Bins, range: u64) -> AuditItem {
+        fit(id, title, &bins.0, &Bins::uniform(range))
+    }
+
+    /// Whether every transaction found the rows that it names.
+    pub(crate) fn found(&self) -> AuditItem {
+        let (id, title) = ("rows.found", "transactions that found all their rows");
+        let required = "all".to_owned();
+        if self.ended == 0 {
+            return crate::audit::skip(id, title, required, "there was none to look at");
+        }
+        crate::audit::item(
+            id,
+            title,
+            crate::audit::verdict(self.incomplete == 0),
+            format!("{} of {}", self.ended - self.incomplete, self.ended),
+            required,
+        )
+    }
+}
+
+impl Tally for BankTally {
+    fn merge(&mut self, other: Self) {
+        self.ended += other.ended;
+        self.incomplete += other.incomplete;
+        self.keyed += other.keyed;
+        self.remote += other.remote;
+        for (mine, others) in [
+            (&mut self.accounts, other.accounts),
+            (&mut self.tellers, other.tellers),
+            (&mut self.branches, other.branches),
+            (&mut self.amounts, other.amounts),
+        ] {
+            mine.merge(&others);
+        }
+    }
+}

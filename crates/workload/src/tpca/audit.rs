@@ -1,0 +1,297 @@
+//! Whether a run kept TPC-A's rules.
+
+use super::Rules;
+use crate::audit::{Durations, SHAPE_LEAST, exponential, fit, item, share, skip, verdict};
+use crate::bank::{BankTally, Size};
+use crate::chance::{Bins, mean_margin};
+use tenbin_record::{AuditItem, Verdict};
+
+/// What the emulator measured, as far as the rules speak of it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Measured {
+    /// Factor of the standard's think times; `None` when there were none.
+    pub pacing: Option<f64>,
+    /// Terminals.
+    pub terminals: u32,
+    /// Transactions per second that the database is scaled to.
+    pub tps: u32,
+    /// Length of the measurement interval, seconds.
+    pub measured_s: f64,
+    /// Transactions answered in it.
+    pub completed: u64,
+    /// Responses.
+    pub response: Durations,
+    /// Think times.
+    pub think: Durations,
+}
+
+const UNPACED: &str = "the run was not paced (--pacing spec)";
+
+/// Judges a run on a database of `size` against `rules`.
+#[must_use]
+pub fn audit(rules: &Rules, size: &Size, tally: &BankTally, measured: &Measured) -> Vec<AuditItem> {
+    let width = 2 * u64::from(rules.amount_most.unsigned_abs()) + 1;
+    vec![
+        response(rules, measured),
+        terminals(rules, measured),
+        cycle(rules, measured),
+        think(rules, measured),
+        scale(measured),
+        home(size, tally),
+        fit(
+            "input.accounts",
+            "accounts are drawn alike",
+            &tally.accounts.0,
+            &Bins::uniform(size.accounts()),
+        ),
+        fit(
+            "input.amounts",
+            "amounts are drawn alike",
+            &tally.amounts.0,
+            &Bins::uniform(width),
+        ),
+        tally.found(),
+    ]
+}
+
+/// Whether the headline may be called tpsA; else why not.
+#[must_use]
+pub fn why_not_tpsa(items: &[AuditItem], pacing: Option<f64>) -> Option<String> {
+    match pacing {
+        None => return Some("unpaced: the terminals did not think".to_owned()),
+        Some(factor) if factor.to_bits() != 1.0_f64.to_bits() => {
+            return Some(format!("paced at {factor} of the standard's times"));
+        }
+        Some(_) => {}
+    }
+    let broken: Vec<&str> = items
+        .iter()
+        .filter(|item| {
+            item.verdict == Verdict::Fail
+                || item.verdict == Verdict::Skip && item.id.starts_with("pacing.")
+        })
+        .map(|item| item.id.as_str())
+        .collect();
+    (!broken.is_empty()).then(|| format!("the audit was not passed: {}", broken.join(", ")))
+}
+
+fn response(rules: &Rules, measured: &Measured) -> AuditItem {
+    let (id, title) = ("response.p90", "90th percentile of the response time");
+    let required = format!("less than {} s", rules.response_p90_s);
+    if measured.response.count == 0 {
+        return skip(id, title, required, "there was none to look at");
+    }
+    let p90_s = measured.response.p90_s;
+    let kept = p90_s < rules.response_p90_s;
+    item(id, title, verdict(kept), format!("{p90_s:.4} s"), required)
+}
+
+/// What holds for the standard's own pace only.
+fn exempt(measured: &Measured) -> Option<String> {
+    match measured.pacing {
+        None => Some(UNPACED.to_owned()),
+        Some(factor) if factor.to_bits() != 1.0_f64.to_bits() => Some(format!(
+            "the run was paced at {factor} of the standard's times"
+        )),
+        Some(_) => None,
+    }
+}
+
+fn terminals(rules: &Rules, measured: &Measured) -> AuditItem {
+    let (id, title) = ("pacing.terminals", "terminals for each tps configured");
+    let required = format!("at least {}", rules.terminals_per_tps);
+    if let Some(why) = exempt(measured) {
+        return skip(id, title, required, &why);
+    }
+    let ratio = f64::from(measured.terminals) / f64::from(measured.tps.max(1));
+    let kept = ratio >= f64::from(rules.terminals_per_tps);
+    item(id, title, verdict(kept), format!("{ratio}"), required)
+}
+
+/// A terminal's cycle is its answer and the time until its next transaction.
+fn cycle(rules: &Rules, measured: &Measured) -> AuditItem {
+    let (id, title) = ("pacing.cycle", "mean cycle of a terminal");
+    let least_s = rules.cycle_s * measured.pacing.unwrap_or(1.0);
+    let required = format!("at least {least_s} s");
+    if measured.pacing.is_none() {
+        return skip(id, title, required, UNPACED);
+    }
+    if measured.think.count == 0 {
+        return skip(id, title, required, "no terminal came round");
+    }
+    let mean_s = measured.think.mean_s + measured.response.mean_s;
+    // The deviation of an exponential distribution is its mean.
+    let margin_s = mean_margin(least_s, measured.think.count);
+    let shown = format!("{mean_s:.3} s (chance: ± {margin_s:.3})");
+    item(
+        id,
+        title,
+        verdict(mean_s + margin_s >= least_s),
+        shown,
+        required,
+    )
+}
+
+fn think(rules: &Rules, measured: &Measured) -> AuditItem {
+    let (id, title) = (
+        "pacing.think_distribution",
+        "times between transactions are negative exponential",
+    );
+    let required = "as by chance".to_owned();
+    let factor = match measured.pacing {
+        None => return skip(id, title, required, UNPACED),
+        Some(factor) if factor < SHAPE_LEAST => {
+            let why = format!("at {factor} of the standard's times timers blur the shape");
+            return skip(id, title, required, &why);
+        }
+        Some(factor) => factor,
+    };
+    match exponential(&measured.think, rules.cycle_s * factor) {
+        None => skip(id, title, required, "too few to tell"),
+        Some(kept) => {
+            let shown = if kept { "as by chance" } else { "not so" };
+            let shown = format!("{shown} ({})", measured.think.count);
+            item(id, title, verdict(kept), shown, required)
+        }
+    }
+}
+
+/// A database carries no more than it is scaled to.
+fn scale(measured: &Measured) -> AuditItem {
+    let (id, title) = (
+        "pacing.scale",
+        "throughput against what the database is scaled to",
+    );
+    let required = format!("at most {} tps", measured.tps);
+    if let Some(why) = exempt(measured) {
+        return skip(id, title, required, &why);
+    }
+    let tps = measured.completed as f64 / measured.measured_s.max(1e-9);
+    // Terminals are independent of each other: a Poisson process.
+    let margin = mean_margin((measured.completed as f64).sqrt(), 1) / measured.measured_s.max(1e-9);
+    let kept = tps - margin <= f64::from(measured.tps);
+    let shown = format!("{tps:.2} tps (chance: ± {margin:.2})");
+    item(id, title, verdict(kept), shown, required)
+}
+
+fn home(size: &Size, tally: &BankTally) -> AuditItem {
+    share(
+        "input.remote_accounts",
+        "accounts of another branch (5.3.5)",
+        tally.remote,
+        tally.keyed,
+        (0.14, 0.16),
+        (size.branches < 2).then_some("one branch has no other"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Tpca;
+    use super::*;
+    use crate::think::ThinkTime;
+    use crate::{Cycle, Workload as _};
+
+    /// What a run of 10 tps would leave if its terminals were those of `tpca`.
+    fn judged(tpca: &Tpca, change: impl Fn(&mut Measured)) -> (Vec<AuditItem>, Measured) {
+        let mut tally = BankTally::default();
+        let (mut total_s, mut buckets) = (0.0, Vec::new());
+        for id in 0..tpca.terminals {
+            let mut terminal = tpca.terminal(id);
+            for _ in 0..60 {
+                let cycle = tpca.choose(&mut terminal);
+                let input = tpca.input(&mut terminal, 0);
+                let none = Cycle { kind: 0, ..cycle };
+                tpca.tally(&mut tally, none, &input, None);
+                total_s += cycle.think_ns as f64 / 1e9;
+                buckets.push((cycle.think_ns as f64 / 1e9, 1));
+            }
+        }
+        let count = buckets.len() as u64;
+        let response = Durations {
+            count,
+            mean_s: 0.01,
+            p90_s: 0.02,
+            ..Durations::default()
+        };
+        let think = Durations {
+            count,
+            mean_s: total_s / count as f64,
+            buckets,
+            ..Durations::default()
+        };
+        let mut measured = Measured {
+            pacing: Some(1.0),
+            terminals: tpca.terminals,
+            tps: 10,
+            measured_s: 600.0,
+            completed: count,
+            response,
+            think,
+        };
+        change(&mut measured);
+        let items = audit(&Rules::default(), &tpca.size, &tally, &measured);
+        (items, measured)
+    }
+
+    fn failed(tpca: &Tpca, change: impl Fn(&mut Measured)) -> Vec<String> {
+        let (items, measured) = judged(tpca, change);
+        let failed: Vec<String> = items
+            .iter()
+            .filter(|item| item.verdict == Verdict::Fail)
+            .map(|item| item.id.clone())
+            .collect();
+        let why = why_not_tpsa(&items, measured.pacing);
+        assert_eq!(why.is_none(), failed.is_empty(), "{why:?}");
+        failed
+    }
+
+    fn tpca() -> Tpca {
+        Tpca::new(Size::pgbench(10), 100, 5)
+    }
+
+    #[test]
+    fn a_clean_run_raises_nothing_and_each_fault_its_own_item() {
+        assert_eq!(failed(&tpca(), |_| ()), [""; 0]);
+        let slow = |measured: &mut Measured| measured.response.p90_s = 2.0;
+        assert_eq!(failed(&tpca(), slow), ["response.p90"]);
+        let few = |measured: &mut Measured| measured.terminals = 90;
+        assert_eq!(failed(&tpca(), few), ["pacing.terminals"]);
+        let fast = |measured: &mut Measured| measured.completed = 9_000;
+        assert_eq!(failed(&tpca(), fast), ["pacing.scale"]);
+        let with = |rules: Rules| Tpca { rules, ..tpca() };
+        let never_remote = with(Rules {
+            home_share: 1.0,
+            ..Rules::default()
+        });
+        assert_eq!(failed(&never_remote, |_| ()), ["input.remote_accounts"]);
+        let constant = with(Rules {
+            think_time: ThinkTime::Constant,
+            ..Rules::default()
+        });
+        assert_eq!(failed(&constant, |_| ()), ["pacing.think_distribution"]);
+        let hasty = with(Rules {
+            cycle_s: 8.0,
+            ..Rules::default()
+        });
+        assert_eq!(
+            failed(&hasty, |_| ()),
+            ["pacing.cycle", "pacing.think_distribution"]
+        );
+        let small = with(Rules {
+            amount_most: 5_000,
+            ..Rules::default()
+        });
+        assert_eq!(failed(&small, |_| ()), ["input.amounts"]);
+    }
+
+    #[test]
+    fn another_pace_is_not_held_to_the_standards_and_never_called_tpsa() {
+        for pacing in [None, Some(0.1)] {
+            let (items, _) = judged(&tpca(), |measured| measured.pacing = pacing);
+            let scale = items.iter().find(|item| item.id == "pacing.scale").unwrap();
+            assert_eq!(scale.verdict, Verdict::Skip);
+            assert!(why_not_tpsa(&items, pacing).is_some());
+        }
+    }
+}
