@@ -2,6 +2,7 @@
 
 mod driver;
 mod peers;
+mod pgbench;
 mod ratio;
 mod rows;
 mod stub;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 3] = ["load", "driver", "stub"];
+pub(crate) const NAMES: [&str; 4] = ["load", "driver", "stub", "pgbench"];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
 pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
@@ -37,6 +38,9 @@ pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
     }
     if chosen("stub") {
         rows.extend(stub::stub()?);
+    }
+    if chosen("pgbench") {
+        rows.extend(pgbench::pgbench(pairs)?);
     }
     print(&rows);
     Ok(())

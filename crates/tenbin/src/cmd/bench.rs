@@ -116,7 +116,7 @@ struct DataArgs {
     /// Scale of the tables that are made, and the variable :scale [default: 1, or that of the data]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=21_474))]
     scale: Option<u32>,
-    /// With -i, drop tables of these names that are there
+    /// With -i, drop and make again what an earlier load of tenbin made
     #[arg(long, requires = "initialize")]
     replace: bool,
 }
@@ -274,9 +274,11 @@ impl Args {
                 "-i makes tables on a server that stays; name one (--dsn, -h or a database), or leave out -i: an embedded server has the tables in any case",
             ));
         }
+        let _graceful = Graceful::begin();
+        let stop = signals::stop_flag()?;
         let place = Place::open(which, &self.setup, 0, Vec::new(), true)?;
         let scale = self.data.scale.unwrap_or(1);
-        script::make_tables(&place, scale, self.data.replace)?;
+        script::make_tables(&place, scale, self.data.replace, &stop, false)?;
         println!("pgbench's tables are made at scale {scale}");
         Ok(Answer::Yes)
     }
@@ -287,8 +289,10 @@ impl Args {
         place: &Place,
         asked: Asked,
         counted: Rc<RefCell<ScriptTally>>,
+        stop: &AtomicBool,
     ) -> Result<ScriptRun> {
-        let scale = script::ready(place, &asked.program, self.data.scale)?;
+        let quiet = self.show.output.json || self.show.format == Format::Pgbench;
+        let scale = script::ready(place, &asked.program, self.data.scale, stop, quiet)?;
         if !self.run.no_vacuum {
             script::vacuum(place)?;
         }
@@ -313,8 +317,8 @@ impl Args {
             tablespaces: Vec::<(String, PathBuf)>::new(),
         };
         let kept = asked.clone();
-        let ran = measure(command, |place, _| {
-            self.prepare(place, asked, Rc::clone(counted))
+        let ran = measure(command, |place, stop| {
+            self.prepare(place, asked, Rc::clone(counted), stop)
         })?;
         let answer = show(&ran, &self.show.output)?;
         if !self.show.report_per_command || self.show.output.json {
@@ -370,7 +374,7 @@ impl Args {
         asked: Asked,
         stop: &AtomicBool,
     ) -> Result<(ScriptRun, Driven<ScriptTally>)> {
-        let run = self.prepare(place, asked, Rc::default())?;
+        let run = self.prepare(place, asked, Rc::default(), stop)?;
         let options = &run.asked.options;
         let mut lines = self.show.progress.map(|s| Lines::new(s, options));
         let mut progress = |progress: &tenbin_rte::Progress<'_>| {

@@ -69,9 +69,12 @@ impl Args for ScriptArgs {
 impl FromArgMatches for ScriptArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut found: Vec<(usize, Script)> = Vec::new();
-        let lists: [(&str, fn(String) -> Script); 2] =
-            [("file", Script::File), ("builtin", Script::Builtin)];
-        for (id, script) in lists {
+        for id in ["file", "builtin"] {
+            let script = if id == "file" {
+                Script::File
+            } else {
+                Script::Builtin
+            };
             let places = matches.indices_of(id).into_iter().flatten();
             let values = matches.get_many::<String>(id).into_iter().flatten();
             found.extend(places.zip(values.cloned().map(script)));

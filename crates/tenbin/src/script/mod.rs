@@ -15,7 +15,6 @@ use crate::run::{Judged, Subject, Transactions};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tenbin_pgbench::{CommandKind, Problem, Program, Protocol};
-use tenbin_record::result::Throughput;
 use tenbin_record::run::{self as record, Kind};
 use tenbin_record::{AuditItem, Check, RunWriter, Verdict};
 use tenbin_rte::{Driven, Options};
@@ -118,16 +117,9 @@ impl Subject for ScriptRun {
     fn judge(&self, driven: &Driven<ScriptTally>, files: Transactions) -> Result<Judged> {
         files.finish()?;
         self.counted.borrow_mut().merge(driven.tally.clone());
-        let tps = driven.throughput_per_s();
         Ok(Judged {
-            throughput: Throughput {
-                metric: "tps".to_owned(),
-                value: tps,
-                why_unqualified: None,
-                transactions_per_s: tps,
-            },
             audit: self.audit(driven),
-            skipped: 0,
+            ..Judged::plain(driven)
         })
     }
 

@@ -1,5 +1,6 @@
 //! Progress in pgbench's own words (`-P`).
 
+use std::fmt::Write as _;
 use tenbin_rte::{KindProgress, Progress};
 
 /// Prints a line every so many seconds, on standard error.
@@ -74,13 +75,15 @@ impl Lines {
             now.errors - told.errors
         );
         if self.throttled {
-            line += &format!(", lag {:.3} ms", per(now.wait_ms - told.wait_ms));
+            let lag_ms = per(now.wait_ms - told.wait_ms);
+            let _ = write!(line, ", lag {lag_ms:.3} ms");
             if self.limited {
-                line += &format!(", {} skipped", now.skipped - told.skipped);
+                let _ = write!(line, ", {} skipped", now.skipped - told.skipped);
             }
         }
         if self.retrying {
-            line += &format!(
+            let _ = write!(
+                line,
                 ", {} retried, {} retries",
                 now.retried - told.retried,
                 now.retries - told.retries

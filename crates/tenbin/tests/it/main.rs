@@ -6,5 +6,6 @@
     reason = "tests: a panic is the answer, and prose is prose"
 )]
 
+mod bench;
 mod command;
 mod faults;

@@ -98,16 +98,13 @@ pub fn names(program: &Program) -> Vec<String> {
             .iter()
             .find(|builtin| *builtin.description == *script.name);
         let name = builtin.map_or(&*script.name, |builtin| builtin.name);
-        let unique = (1..)
-            .map(|n| {
-                if n == 1 {
-                    name.to_owned()
-                } else {
-                    format!("{name}#{n}")
-                }
-            })
-            .find(|name| !names.contains(name));
-        names.extend(unique);
+        let mut unique = name.to_owned();
+        let mut number = 1;
+        while names.contains(&unique) {
+            number += 1;
+            unique = format!("{name}#{number}");
+        }
+        names.push(unique);
     }
     names
 }

@@ -441,3 +441,36 @@ fn sleep_waits_in_its_unit() {
     let sleep = tally.scripts[0].commands[1];
     assert!(sleep.done == 1 && sleep.mean_ms() >= 30.0, "{sleep:?}");
 }
+
+/// The driver's cost is the measurement: nothing is allocated once buffers have been made.
+#[test]
+fn a_prepared_transaction_allocates_nothing() {
+    let database = Database::new();
+    database.run("CREATE TABLE pgbench_accounts AS SELECT i AS aid, 0 AS abalance FROM generate_series(1, 100) AS i");
+    let text = "\\set aid random(1, 100)\n\\if :aid > 50\n\\set delta random(-5000, 5000)\n\\endif\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;";
+    let mut builder = ProgramBuilder::default();
+    builder.text("s.sql", 1, text).unwrap();
+    let scripts = Scripts::new(
+        builder.finish().unwrap(),
+        Protocol::Prepared,
+        1,
+        SEED,
+        1,
+        false,
+    );
+    let blocking = Blocking::new().unwrap();
+    let mut session = connect(&blocking, &database);
+    let mut terminal = scripts.terminal(0);
+    let mut tally = ScriptTally::default();
+    let mut transaction = || {
+        let cycle = scripts.choose(&mut terminal);
+        let turn = scripts.input(&mut terminal, cycle.kind);
+        let done = blocking.run(scripts.execute(&mut session, &turn)).unwrap();
+        scripts.tally(&mut tally, cycle, &turn, Some(&done));
+        scripts.take_back(&mut terminal, turn);
+    };
+    // The first ones make the buffers.
+    (0..20).for_each(|_| transaction());
+    let allocations = allocation_counter::measure(|| (0..500).for_each(|_| transaction()));
+    assert_eq!(allocations.count_total, 0);
+}

@@ -5,7 +5,7 @@ use crate::place::{EmbeddedArgs, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
 use crate::script::args::ScriptArgs;
 use crate::script::{self, Asked};
-use clap::Parser;
+use clap::{Parser, Subcommand as _};
 use std::rc::Rc;
 use std::time::Duration;
 use tenbin_pgbench::Protocol;
@@ -85,8 +85,11 @@ pub(super) fn parse(words: Vec<std::ffi::OsString>) -> Result<Args> {
     let first = first.unwrap_or_default();
     let path = first.rsplit_once('@').map_or(&*first, |(path, _)| path);
     if !first.starts_with('-') && !std::path::Path::new(path).exists() {
+        let run = super::Workload::augment_subcommands(clap::Command::new("run"));
+        let known: Vec<&str> = run.get_subcommands().map(clap::Command::get_name).collect();
         return Err(Failure::bad_input(format!(
-            "{first} is neither a workload nor a script that is there; workloads are listed by: tenbin run --help"
+            "{first} is neither a script that is there nor a workload; workloads are {}",
+            known.join(", ")
         )));
     }
     let name = std::ffi::OsString::from("tenbin run");
@@ -126,8 +129,9 @@ pub(super) fn run(args: &Args) -> Result {
         connections: load.clients,
         tablespaces: Vec::new(),
     };
-    let ran = measure(command, |place, _| {
-        let scale = script::ready(place, &asked.program, load.scale)?;
+    let quiet = args.output.json;
+    let ran = measure(command, |place, stop| {
+        let scale = script::ready(place, &asked.program, load.scale, stop, quiet)?;
         Ok(asked.run(scale, Rc::default()))
     })?;
     show(&ran, &args.output)
