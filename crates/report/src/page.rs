@@ -141,7 +141,7 @@ fn key_figures(run: &Run) -> Markup {
     html! {
         dl.figures {
             (figure(&result.throughput.metric, &words::headline(run), words::metric(&result.throughput.metric)))
-            (figure("Throughput", &significant(result.throughput.transactions_per_s), "transactions of all kinds a second"))
+            @if !result.throughput.metric.starts_with("tps") { (figure("Throughput", &significant(result.throughput.transactions_per_s), "transactions of all kinds a second")) }
             @if let Some((name, times)) = primary {
                 (figure(&format!("{name}, p90"), &response(times.p90), &format!("p50 {}, p99 {}", response(times.p50), response(times.p99))))
             }

@@ -162,9 +162,20 @@ fn merge(points: &[Point]) -> Interval {
     }
 }
 
+/// The only kind of the timeline, if it has but one.
+pub(crate) fn only_kind(run: &Run) -> Option<&str> {
+    let mut kinds = run.timeline.kinds.keys();
+    kinds
+        .next()
+        .filter(|_| kinds.next().is_none())
+        .map(String::as_str)
+}
+
 /// Words for the kind charted: `New-Order`, or `all transactions`.
 pub(crate) fn charted_words(run: &Run) -> String {
-    charted(run).map_or_else(|| "all transactions".into(), words::kind)
+    charted(run)
+        .or_else(|| only_kind(run))
+        .map_or_else(|| "all transactions".into(), words::kind)
 }
 
 #[cfg(test)]

@@ -26,6 +26,11 @@ const STALL_SHARE: f64 = 0.01;
 
 /// A stable name as people write it: `new_order` is New-Order.
 pub(crate) fn kind(name: &str) -> String {
+    match name {
+        "tpca" => return "TPC-A-like".into(),
+        "tpcb" => return "TPC-B-like".into(),
+        _ => {}
+    }
     let capital = |word: &str| {
         let mut letters = word.chars();
         letters.next().map_or_else(String::new, |first| {
@@ -54,7 +59,33 @@ pub(crate) fn workload(run: &Run) -> String {
         "tpcb" => "derived from TPC-B".into(),
         "tpca" => "derived from TPC-A".into(),
         "tpch" => "derived from TPC-H".into(),
+        "mix" => mixed(run),
         name => name.to_owned(),
+    }
+}
+
+/// A mix of reads and updates: `of 10 statements a transaction, 20 % of them updates`.
+fn mixed(run: &Run) -> String {
+    let parameter = |name: &str| run.workload.parameters.get(name)?.parse::<f64>().ok();
+    match (parameter("statements"), parameter("update_share")) {
+        (Some(statements), Some(share)) => format!(
+            "of {} a transaction, {}\u{a0}% of them updates",
+            match decimal(statements, 0).as_str() {
+                "1" => "1 statement".to_owned(),
+                number => format!("{number} statements"),
+            },
+            whole_or_significant(100.0 * share)
+        ),
+        _ => "of reads and updates".to_owned(),
+    }
+}
+
+/// A whole number without decimals, another to three digits.
+fn whole_or_significant(value: f64) -> String {
+    if (value - value.round()).abs() < 1e-9 {
+        decimal(value, 0)
+    } else {
+        significant(value)
     }
 }
 
@@ -63,13 +94,12 @@ pub(crate) fn scale(run: &Run) -> String {
     let scale = run.workload.scale;
     let unit = match run.workload.name.as_str() {
         "tpcc" => "warehouse",
-        "tpcb" | "tpca" => "branch",
-        _ => return format!("scale {}", significant(scale)),
+        "tpca" => return format!("scaled to {} tps", whole_or_significant(scale)),
+        _ => return format!("scale {}", whole_or_significant(scale)),
     };
     let number = decimal(scale, usize::from(scale.fract() != 0.0));
     match (unit, number.as_str()) {
         (unit, "1") => format!("1 {unit}"),
-        ("branch", _) => format!("{number} branches"),
         (unit, _) => format!("{number} {unit}s"),
     }
 }
@@ -87,7 +117,7 @@ pub(crate) fn pacing(run: &Run) -> String {
 pub(crate) fn metric(name: &str) -> &str {
     match name {
         "tpmC" | "NOPM" => "New-Orders a minute",
-        "tps" => "transactions a second",
+        "tpsA" | "tps" => "transactions a second",
         other => other,
     }
 }
@@ -226,8 +256,12 @@ fn how_much(run: &Run) -> Sentence {
     }
     let why = match &throughput.why_unqualified {
         Some(why) => format!(
-            " This is {}, not tpmC: {}.",
+            " This is {}, not {}: {}.",
             throughput.metric,
+            match run.workload.name.as_str() {
+                "tpca" => "tpsA",
+                _ => "tpmC",
+            },
             why.trim_end_matches('.')
         ),
         None => String::new(),
@@ -245,7 +279,7 @@ fn how_much(run: &Run) -> Sentence {
 /// What the metric counts, and its name where it is one that has to be earned.
 fn answers(name: &str) -> String {
     match name {
-        "tpmC" => format!("{} ({name})", metric(name)),
+        "tpmC" | "tpsA" => format!("{} ({name})", metric(name)),
         _ => metric(name).to_owned(),
     }
 }
@@ -434,6 +468,7 @@ pub(crate) fn title(run: &Run) -> String {
         "tpcb" => "TPC-B-derived load",
         "tpca" => "TPC-A-derived load",
         "tpch" => "TPC-H-derived load",
+        "mix" => "Mix of reads and updates",
         name => name,
     };
     format!(

@@ -7,7 +7,7 @@ use crate::chart::{Chart, Hover, Layer, Stroke};
 use crate::format::{counted, decimal, duration, response, significant};
 use crate::observed::Observed;
 use crate::scale::{Axis, Unit};
-use crate::timeline::{Interval, Response, charted, charted_words, intervals};
+use crate::timeline::{Interval, Response, charted, charted_words, intervals, only_kind};
 use tenbin_record::Run;
 
 fn middle(interval: &Interval) -> f64 {
@@ -214,7 +214,7 @@ pub(crate) fn response_over_time(run: &Run, observed: &Observed) -> Option<Figur
         ],
         hovers: intervals.iter().filter_map(hover).take(HOVERS).collect(),
     };
-    let kinds = match charted(run) {
+    let kinds = match charted(run).or_else(|| only_kind(run)) {
         Some(_) => "",
         None => " Where kinds differ, the slowest kind's percentile is drawn.",
     };

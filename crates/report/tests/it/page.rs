@@ -245,7 +245,7 @@ fn a_workload_without_new_orders_is_charted_whole() {
     let page = page(&run);
     assert_sound(&page);
     assert!(
-        page.contains("transactions per second") && page.contains("derived from TPC-B: 2 branches")
+        page.contains("transactions per second") && page.contains("derived from TPC-B: scale 2")
     );
 }
 

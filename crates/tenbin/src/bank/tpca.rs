@@ -59,6 +59,7 @@ impl TpcaRun {
             terminals: self.options.terminals,
             tps: self.tps,
             measured_s: driven.measured_s,
+            due: kind.map_or(0, tenbin_rte::KindResult::due),
             completed: kind.map_or(0, |kind| kind.completed),
             response: kind.map_or_else(Default::default, |kind| durations(&kind.response)),
             think: kind.map_or_else(Default::default, |kind| durations(&kind.think)),

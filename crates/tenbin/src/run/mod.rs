@@ -52,6 +52,10 @@ pub(crate) trait Subject {
     fn per_minute(&self) -> Option<PerMinute> {
         None
     }
+    /// Whether terminals begin a cycle with a menu.
+    fn has_menu(&self) -> bool {
+        false
+    }
     /// Starts the files of the run directory that terminals fill. `kinds`: their names.
     fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Self::Files>;
     /// The last thing before the first transaction.
@@ -162,6 +166,8 @@ pub(crate) fn run<S: Subject>(
         _ => subject.check(place, plan.quiet)?,
     };
     let options = subject.options();
+    let mut outcome = result::result(&driven, judged, checks);
+    outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
     let mut server = place.record();
     server.database_size_bytes = database_size_bytes;
     let run = Run {
@@ -176,7 +182,7 @@ pub(crate) fn run<S: Subject>(
         driver: result::driver(&driven, options),
         timeline: result::timeline(&driven.timeline, &driven.kinds),
         observation: Some(result::per_transaction(watched.observation, &driven)),
-        result: result::result(&driven, judged, checks),
+        result: outcome,
     };
     writer.write(&run)?;
     let page = tenbin_report::html(

@@ -76,6 +76,10 @@ impl Subject for TpccRun {
         Some((0, "NOPM"))
     }
 
+    fn has_menu(&self) -> bool {
+        true
+    }
+
     fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Files> {
         Files::create(directory, kinds, self.meta.warehouses)
     }

@@ -160,7 +160,7 @@ fn assert_furnished(database: &Database, foreign_keys: u32, leaves: u32) {
 }
 
 /// Rows that an index-only scan of the whole table has to look at.
-fn looked_at(database: &Database, table: Table) -> u32 {
+pub(crate) fn looked_at(database: &Database, table: impl std::fmt::Display) -> u32 {
     let mut client = database.client();
     client
         .batch_execute("SET enable_seqscan = off; SET enable_bitmapscan = off")

@@ -1,4 +1,4 @@
-//! Workloads on real servers.
+//! The workloads on real servers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -6,6 +6,7 @@
     reason = "a test that fails says where"
 )]
 
+mod bank;
 mod checks;
 mod load;
 mod place;
