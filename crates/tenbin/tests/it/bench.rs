@@ -2,6 +2,7 @@
 
 #[allow(
     dead_code,
+    clippy::expect_used,
     reason = "only the programs are of use here, not the server"
 )]
 #[path = "../../../pgbench/tests/it/pgbench.rs"]
