@@ -65,6 +65,8 @@ pub struct Sql {
     /// The variables `$1`, `$2`, …: one for each mention. More than 255 fail
     /// [`Program::check`](crate::Program::check).
     pub parameters: Vec<Slot>,
+    /// Its number among the SQL commands of a program, from 0.
+    pub index: usize,
     /// Name to prepare it under, different for all commands of a program: `P_0`, `P_1`, …
     pub statement: String,
     /// Where its results go.
@@ -108,6 +110,7 @@ impl Sql {
             pieces,
             numbered,
             parameters,
+            index,
             statement,
             capture: None,
         }

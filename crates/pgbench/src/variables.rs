@@ -151,7 +151,10 @@ impl Variables {
 
     /// The texts of several variables at once, such as those of [`Sql::parameters`](crate::Sql);
     /// `None`, SQL's NULL, for those that are not set.
-    pub fn texts<'a>(&'a mut self, slots: &'a [Slot]) -> impl Iterator<Item = Option<&'a str>> {
+    pub fn texts<'a>(
+        &'a mut self,
+        slots: &'a [Slot],
+    ) -> impl ExactSizeIterator<Item = Option<&'a str>> {
         for &slot in slots {
             self.variable(slot).text();
         }

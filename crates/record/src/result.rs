@@ -14,6 +14,9 @@ pub struct RunResult {
     pub transactions: BTreeMap<String, Transaction>,
     /// Later executions of the deferred kinds, by name.
     pub deferred: BTreeMap<String, Deferred>,
+    /// Arrivals of an open loop that were due in the interval and could not be sent in it.
+    #[serde(default)]
+    pub missed: u64,
     /// From a menu choice to the screen being ready; none when there were no menus.
     pub menu_ms: Option<Times>,
     /// Whether the run kept the workload's rules.
@@ -52,6 +55,12 @@ pub struct Transaction {
     pub errors: u64,
     /// Without an answer when the run's patience ended.
     pub unfinished: u64,
+    /// Of an open loop, not in `count`: later than the latency limit before execution began.
+    #[serde(default)]
+    pub skipped: u64,
+    /// Answered without an error, but beyond the latency limit.
+    #[serde(default)]
+    pub late: u64,
     /// Attempts after the first.
     pub retries: u64,
     /// `errors` by SQLSTATE.

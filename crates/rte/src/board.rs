@@ -14,6 +14,12 @@ const POINTS: u64 = 7_200;
 pub(crate) struct WindowKind {
     pub(crate) errors: u64,
     pub(crate) retries: u64,
+    /// Answered after more than one try.
+    pub(crate) retried: u64,
+    pub(crate) skipped: u64,
+    response_sum_ms: f64,
+    response_square_sum_ms2: f64,
+    wait_sum_ms: f64,
     response: Histogram<u32>,
 }
 
@@ -22,29 +28,55 @@ impl WindowKind {
         Self {
             errors: 0,
             retries: 0,
+            retried: 0,
+            skipped: 0,
+            response_sum_ms: 0.0,
+            response_square_sum_ms2: 0.0,
+            wait_sum_ms: 0.0,
             response: histogram(2),
         }
     }
 
     #[inline]
-    pub(crate) fn completed(&mut self, response_ns: u64) {
+    pub(crate) fn completed(&mut self, response_ns: u64, wait_ns: u64) {
+        let response_ms = response_ns as f64 / 1e6;
+        self.response_sum_ms += response_ms;
+        self.response_square_sum_ms2 += response_ms * response_ms;
+        self.wait_sum_ms += wait_ns as f64 / 1e6;
         self.response.saturating_record(response_ns);
     }
 
     fn merge(&mut self, other: &Self) {
         self.errors += other.errors;
         self.retries += other.retries;
+        self.retried += other.retried;
+        self.skipped += other.skipped;
+        self.response_sum_ms += other.response_sum_ms;
+        self.response_square_sum_ms2 += other.response_square_sum_ms2;
+        self.wait_sum_ms += other.wait_sum_ms;
         if !other.response.is_empty() {
             add(&mut self.response, &other.response);
         }
     }
 
     fn clear(&mut self) {
-        self.errors = 0;
-        self.retries = 0;
+        (self.errors, self.retries) = (0, 0);
+        (self.retried, self.skipped) = (0, 0);
         if !self.response.is_empty() {
+            (self.response_sum_ms, self.response_square_sum_ms2) = (0.0, 0.0);
+            self.wait_sum_ms = 0.0;
             self.response.reset();
         }
+    }
+
+    /// Adds what is told of the run so far.
+    fn tell(&self, now: &mut KindProgress) {
+        now.answered += self.response.len();
+        now.retried += self.retried;
+        now.skipped += self.skipped;
+        now.response_sum_ms += self.response_sum_ms;
+        now.response_square_sum_ms2 += self.response_square_sum_ms2;
+        now.wait_sum_ms += self.wait_sum_ms;
     }
 
     fn quantile_ms(&self, quantile: f64) -> f64 {
@@ -151,7 +183,7 @@ impl Seconds {
 pub(crate) struct Timeline {
     width_s: u32,
     /// The next second to be taken from the board.
-    next: i64,
+    pub(crate) next: i64,
     /// Second in which the measurement interval ends.
     end: i64,
     /// What the point in the making has so far.
@@ -208,13 +240,17 @@ impl Timeline {
             now.per_s = point.completed;
             now.p50_ms = point.p50_ms;
             now.p90_ms = point.p90_ms;
+            if let Some(window) = window {
+                window.kinds[kind].tell(now);
+            }
         }
         if let Some(window) = window {
             self.point.merge(window);
         }
         self.next += 1;
         self.filled += 1;
-        if self.filled == self.width_s {
+        let full = self.points.len() as u64 >= POINTS;
+        if self.filled == self.width_s && !full {
             self.finish_point();
         }
     }
@@ -238,7 +274,7 @@ mod tests {
         let mut window = Window::new(1);
         window.clear(second);
         for ms in responses_ms {
-            window.kinds[0].completed(ms * 1_000_000);
+            window.kinds[0].completed(ms * 1_000_000, 0);
         }
         window
     }

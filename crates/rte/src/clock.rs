@@ -21,6 +21,13 @@ impl Clock {
     }
 }
 
+impl Clock {
+    /// A moment on this clock; 0 before the run was set up.
+    pub(crate) fn at_ns(self, moment: Instant) -> u64 {
+        nanoseconds(moment.saturating_duration_since(self.origin))
+    }
+}
+
 /// A duration in nanoseconds; 584 years at most.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)

@@ -2,7 +2,7 @@
 
 use crate::clock::Clock;
 use crate::error::RunError;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -63,14 +63,17 @@ pub(crate) struct Control {
     go_ns: AtomicU64,
     start_ns: AtomicU64,
     end_ns: AtomicU64,
+    /// Shards with terminals that have not gone.
+    peopled: AtomicU32,
     hurried: AtomicBool,
     abandoned: AtomicBool,
     failure: Mutex<Option<RunError>>,
 }
 
 impl Control {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(shards: u32) -> Self {
         Self {
+            peopled: AtomicU32::new(shards),
             clock: Clock::new(),
             go_ns: AtomicU64::new(u64::MAX),
             start_ns: AtomicU64::new(u64::MAX),
@@ -101,6 +104,13 @@ impl Control {
         let soon_ns = self.clock.now_ns() + crate::clock::nanoseconds(NOTICE);
         self.end_ns.fetch_min(soon_ns, Ordering::Relaxed);
         self.hurried.store(true, Ordering::Relaxed);
+    }
+
+    /// All terminals of a shard have gone. With the last of them the interval is over.
+    pub(crate) fn deserted(&self, now_ns: u64) {
+        if self.peopled.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.end_ns.fetch_min(now_ns + 1, Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn hurried(&self) -> bool {
@@ -154,7 +164,7 @@ mod tests {
 
     #[test]
     fn hurrying_only_ever_brings_the_end_nearer() {
-        let control = Control::new();
+        let control = Control::new(1);
         let end_ns = 10;
         control.go(Span {
             go_ns: 1,

@@ -60,7 +60,7 @@ pub fn drive<W: Workload>(
     let any_deferred = kinds.iter().any(|kind| kind.deferred);
     allow_files(options, any_deferred)?;
     let threads = options.threads();
-    let control = Control::new();
+    let control = Control::new(threads);
     let board = Board::new(threads as usize, kinds.len());
     let common = Common {
         workload,
@@ -192,6 +192,8 @@ struct Watch<'a> {
     timeline: Option<Timeline>,
     started_at: SystemTime,
     interrupted: bool,
+    began: Instant,
+    connecting: Duration,
 }
 
 impl<'a> Watch<'a> {
@@ -204,6 +206,8 @@ impl<'a> Watch<'a> {
             timeline: None,
             started_at: SystemTime::now(),
             interrupted: false,
+            began: Instant::now(),
+            connecting: Duration::ZERO,
         }
     }
 
@@ -247,6 +251,7 @@ impl<'a> Watch<'a> {
     }
 
     fn go(&mut self) {
+        self.connecting = self.began.elapsed();
         let options = self.options;
         let now_ns = self.control.clock.now_ns();
         let go_ns = now_ns + GO_NS;
@@ -258,7 +263,12 @@ impl<'a> Watch<'a> {
             end_ns,
         };
         self.started_at = SystemTime::now() + Duration::from_nanos(start_ns - now_ns);
-        let (first, end) = (span.second(go_ns), span.second(end_ns - 1) + 1);
+        let first = span.second(go_ns);
+        // How long a run of so many transactions takes is not known: see [`Timeline`].
+        let end = match options.transactions {
+            Some(_) => first + 1,
+            None => span.second(end_ns - 1) + 1,
+        };
         self.timeline = Some(Timeline::new(self.nothing.len(), first, end));
         self.control.go(span);
     }
@@ -281,6 +291,7 @@ impl<'a> Watch<'a> {
                 phase: Phase::Connecting,
                 elapsed_s: 0.0,
                 remaining_s: (o.ramp_up + o.warm_up + o.duration).as_secs_f64(),
+                whole_s: i64::MIN,
                 kinds: &self.nothing,
             });
             return;
@@ -297,6 +308,7 @@ impl<'a> Watch<'a> {
             phase,
             elapsed_s: seconds(now_ns.saturating_sub(span.go_ns)),
             remaining_s: seconds(span.end_ns.saturating_sub(now_ns)),
+            whole_s: timeline.next,
             kinds: &timeline.kinds,
         });
     }
@@ -323,6 +335,10 @@ fn sum_up<T: Tally, O>(
         lateness: Times::new(),
         timeline: watched.timeline.map_or_else(Vec::new, |t| t.points),
         connections: Connections::default(),
+        missed: 0,
+        left: 0,
+        last_answer_s: 0.0,
+        connecting_s: watched.connecting.as_secs_f64(),
         deferred_queue_peak: 0,
         usage: Usage {
             rss_max_bytes: rss_max_bytes(),
@@ -347,6 +363,9 @@ fn add<T: Tally, O>(driven: &mut Driven<T>, books: Books<T, O>) {
     driven.menu.merge(&books.menu);
     driven.lateness.merge(&books.lateness);
     driven.connections.merge(&books.connections);
+    driven.missed += books.missed;
+    driven.left += books.left;
+    driven.last_answer_s = driven.last_answer_s.max(books.last_answer_s);
     driven.deferred_queue_peak = driven.deferred_queue_peak.max(books.queue_peak);
     driven.usage.cpu_user_s += books.cpu.user_s;
     driven.usage.cpu_system_s += books.cpu.system_s;

@@ -10,6 +10,8 @@
 //!   moment the previous result arrived). Its **response** runs from then to its
 //!   last reply, so that a late driver and a wait for a connection are in it;
 //!   that part is kept apart as its **wait**, the rest is its **service**.
+//! - In an open loop ([`Options::rate`]) transactions are due at moments drawn beforehand. How long
+//!   after that execution began is the **wait**; those never begun are **missed**.
 //! - Histograms and counts cover the transactions *due* inside the measurement
 //!   interval, however late they finish. Only [`KindResult::completed`], the
 //!   numerator of throughput, counts by the moment of the answer: those answered
@@ -39,7 +41,7 @@ mod usage;
 
 pub use drive::drive;
 pub use error::{DriveError, RunError};
-pub use options::{Options, Pacing};
+pub use options::{Options, Pacing, Rate};
 pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
 pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
 pub use sink::{DeferredRow, RowSink, SinkError};

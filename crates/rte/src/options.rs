@@ -30,6 +30,15 @@ impl Pacing {
     }
 }
 
+/// Arrivals of an open loop: a Poisson process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rate {
+    /// Mean arrivals a second, in total; above 0 and up to 10 million.
+    pub per_s: f64,
+    /// Every moment follows from it.
+    pub seed: u64,
+}
+
 /// How a workload is to be driven.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -58,6 +67,22 @@ pub struct Options {
     pub drain: Duration,
     /// Attempts at a transaction that meets serialization failures or deadlocks, at least 1.
     pub max_tries: u32,
+    /// Transactions are due at moments drawn beforehand, whether or not a terminal is free then; each
+    /// is for the first terminal that is. `None`: terminals decide by their pace. Goes with no pacing.
+    pub rate: Option<Rate>,
+    /// Transactions that took longer are counted as late, and not tried again. Of an open loop, those
+    /// that are later than this already when a terminal is free for them are skipped.
+    pub latency_limit: Option<Duration>,
+    /// Transactions of each terminal, skipped ones included: the run ends when all terminals are
+    /// through, if `duration` is not over before.
+    pub transactions: Option<u64>,
+    /// A terminal whose transaction ends in an error other than a serialization failure or deadlock
+    /// goes, as a client of pgbench does.
+    pub leave_on_error: bool,
+    /// Each terminal keeps to a connection of its own; there must be as many of either.
+    pub own_connections: bool,
+    /// Each transaction has a new connection.
+    pub reconnect: bool,
     /// Without any connection for so long, a run gives up.
     pub no_connection_limit: Duration,
 }
@@ -79,6 +104,12 @@ impl Options {
             ramp_down: Duration::from_secs(30),
             drain: Duration::from_secs(90),
             max_tries: 10,
+            rate: None,
+            latency_limit: None,
+            transactions: None,
+            leave_on_error: false,
+            own_connections: false,
+            reconnect: false,
             no_connection_limit: Duration::from_secs(30),
         }
     }
@@ -124,6 +155,30 @@ impl Options {
             return no(format!(
                 "a pacing factor of {factor} asked for; it must be above 0 (for no pauses at all, choose no pacing)"
             ));
+        }
+        if let Some(Rate { per_s, .. }) = self.rate
+            && !(per_s > 0.0 && per_s <= 1e7)
+        {
+            return no(format!(
+                "a rate of {per_s} transactions a second asked for; it must be above 0 and at most 10,000,000"
+            ));
+        }
+        if self.rate.is_some() && self.pacing != Pacing::None {
+            return no(
+                "both a rate and keying and think times asked for; choose one of them".to_owned(),
+            );
+        }
+        if self.own_connections && self.connections != self.terminals {
+            return no(format!(
+                "{} connections for {} terminals asked for, each with one of its own; there must be as many",
+                self.connections, self.terminals
+            ));
+        }
+        if self.transactions == Some(0) || self.latency_limit == Some(Duration::ZERO) {
+            return no(
+                "no transactions, or a latency limit of nothing, asked for; give at least 1"
+                    .to_owned(),
+            );
         }
         if self.threads == Some(0) || self.max_tries == 0 || self.deferred_queue == 0 {
             return no(
@@ -220,6 +275,33 @@ mod tests {
             },
             Options {
                 ramp_up: Duration::MAX,
+                ..options()
+            },
+            Options {
+                rate: Some(Rate {
+                    per_s: 0.0,
+                    seed: 1,
+                }),
+                ..options()
+            },
+            Options {
+                rate: Some(Rate {
+                    per_s: 1.0,
+                    seed: 1,
+                }),
+                pacing: Pacing::Spec,
+                ..options()
+            },
+            Options {
+                own_connections: true,
+                ..options()
+            },
+            Options {
+                transactions: Some(0),
+                ..options()
+            },
+            Options {
+                latency_limit: Some(Duration::ZERO),
                 ..options()
             },
         ];

@@ -24,6 +24,9 @@ pub struct Progress<'a> {
     pub elapsed_s: f64,
     /// To the end of the measurement interval, seconds.
     pub remaining_s: f64,
+    /// Seconds of the measurement interval that are behind all threads, all of them in `kinds`;
+    /// negative before it.
+    pub whole_s: i64,
     /// One per kind of the workload.
     pub kinds: &'a [KindProgress],
 }
@@ -37,6 +40,18 @@ pub struct KindProgress {
     pub errors: u64,
     /// Attempts after the first since the first terminal started.
     pub retries: u64,
+    /// Answered without an error since the first terminal started.
+    pub answered: u64,
+    /// Of `answered`, those that took more than one attempt.
+    pub retried: u64,
+    /// Skipped since the first terminal started.
+    pub skipped: u64,
+    /// Responses of `answered`, summed, milliseconds.
+    pub response_sum_ms: f64,
+    /// Their squares, summed.
+    pub response_square_sum_ms2: f64,
+    /// Their waits, summed, milliseconds.
+    pub wait_sum_ms: f64,
     /// Answered without an error in the last full second.
     pub per_s: u64,
     /// Median response in that second, milliseconds; 0 if there was none.

@@ -42,6 +42,15 @@ pub struct Driven<T: Tally> {
     pub timeline: Vec<Point>,
     /// Connections opened and lost.
     pub connections: Connections,
+    /// Arrivals of an open loop due in the interval that no terminal was free for before its end.
+    pub missed: u64,
+    /// Terminals that went because of an error.
+    pub left: u32,
+    /// From the start of the measurement interval to the last answer to a transaction due in it,
+    /// seconds; 0 if there was none.
+    pub last_answer_s: f64,
+    /// From the beginning to all connections standing, seconds.
+    pub connecting_s: f64,
     /// Most deferred transactions that waited in a thread's queue at once.
     pub deferred_queue_peak: u64,
     /// What the driver used.
@@ -84,6 +93,10 @@ pub struct KindResult {
     pub errors: Errors,
     /// Attempts after the first, by the SQLSTATE that caused them.
     pub retries: BTreeMap<String, u64>,
+    /// Skipped in an open loop: later than the latency limit before execution began.
+    pub skipped: u64,
+    /// Answered without an error, but beyond the latency limit.
+    pub late: u64,
     /// Due, but without an answer when the run's patience ended. No time is known for these.
     pub unfinished: u64,
     /// From due to the last reply, of the transactions without an error.
@@ -110,6 +123,8 @@ impl KindResult {
             accepted: 0,
             errors: Errors::default(),
             retries: BTreeMap::new(),
+            skipped: 0,
+            late: 0,
             unfinished: 0,
             response: Times::new(),
             wait: Times::new(),
@@ -121,7 +136,7 @@ impl KindResult {
         }
     }
 
-    /// Transactions due in the interval.
+    /// Transactions due in the interval and not skipped.
     #[must_use]
     pub fn due(&self) -> u64 {
         self.committed + self.rolled_back + self.accepted + self.errors.count() + self.unfinished
@@ -140,6 +155,8 @@ impl KindResult {
         self.accepted += other.accepted;
         self.errors.merge(&other.errors);
         merge_counts(&mut self.retries, &other.retries);
+        self.skipped += other.skipped;
+        self.late += other.late;
         self.unfinished += other.unfinished;
         self.response.merge(&other.response);
         self.wait.merge(&other.wait);
@@ -265,12 +282,14 @@ fn merge_counts(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
 }
 
 /// Connections over the whole run, all phases.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Connections {
     /// Opened and prepared, replacements included.
     pub opened: u64,
     /// Lost, or closed because their state was not to be trusted any more.
     pub lost: u64,
+    /// Time it took to open them, preparation included, summed over all, seconds.
+    pub opening_s: f64,
     /// Attempts to connect that failed, by SQLSTATE.
     pub failed: Errors,
 }
@@ -279,6 +298,7 @@ impl Connections {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.opened += other.opened;
         self.lost += other.lost;
+        self.opening_s += other.opening_s;
         self.failed.merge(&other.failed);
     }
 }

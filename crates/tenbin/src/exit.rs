@@ -10,6 +10,8 @@ pub(crate) enum Answer {
     Yes,
     /// An audit or a check failed, or a loss went beyond the limit: exit 1.
     No,
+    /// The server was lost, with what was measured until then: exit 3.
+    Lost,
     /// Stopped by a signal, with what was measured until then: exit 4.
     Interrupted,
 }
@@ -81,6 +83,7 @@ pub(crate) fn finish(result: Result) -> ExitCode {
     let failure = match result {
         Ok(Answer::Yes) => return ExitCode::SUCCESS,
         Ok(Answer::No) => return ExitCode::from(1),
+        Ok(Answer::Lost) => return ExitCode::from(3),
         Ok(Answer::Interrupted) => return ExitCode::from(4),
         Err(failure) => failure,
     };

@@ -292,11 +292,13 @@ mod tests {
             per_s: 1_234,
             p50_ms: 1.5,
             p90_ms: 2.25,
+            ..KindProgress::default()
         };
         let progress = Progress {
             phase: Phase::Measurement,
             elapsed_s: 30.0,
             remaining_s: 40.0,
+            whole_s: 30,
             kinds: &[kind, kind],
         };
         let mut recent = Recent::default();

@@ -7,6 +7,7 @@ mod live;
 mod place;
 mod result;
 mod run;
+mod script;
 mod signals;
 mod tpcc;
 mod units;
@@ -38,6 +39,7 @@ beyond the limit); 2 bad input; 3 the environment lacks something; 4 interrupted
 #[derive(Subcommand)]
 enum Command {
     Run(cmd::run::Args),
+    Bench(Box<cmd::bench::Args>),
     Load(cmd::load::Args),
     Check(cmd::check::Args),
     Compare(cmd::compare::Args),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
     }
     let result = match cli.command {
         Command::Run(args) => cmd::run::run(args),
+        Command::Bench(args) => cmd::bench::run(&args),
         Command::Load(args) => cmd::load::run(args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Compare(args) => cmd::compare::run(&args),

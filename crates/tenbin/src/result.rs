@@ -36,6 +36,8 @@ fn transaction(kind: &KindResult) -> record::Transaction {
         deferred: kind.accepted,
         errors: kind.errors.count(),
         unfinished: kind.unfinished,
+        skipped: kind.skipped,
+        late: kind.late,
         retries: kind.retried(),
         errors_by_sqlstate: errors(&kind.errors),
         retries_by_sqlstate: kind.retries.clone(),
@@ -90,6 +92,7 @@ pub(crate) fn result<T: Tally>(
                 ))
             })
             .collect(),
+        missed: driven.missed,
         menu_ms: times(&driven.menu),
         audit: judged.audit,
         checks,

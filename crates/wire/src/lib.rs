@@ -28,6 +28,7 @@ mod replies;
 mod requests;
 mod socket;
 mod startup;
+mod timer;
 mod values;
 
 pub use blocking::Blocking;
@@ -36,4 +37,5 @@ pub use error::Error;
 pub use replies::{Replies, Reply};
 pub use session::{Session, TransactionStatus};
 pub use target::{Address, Target, TargetError};
+pub use timer::Timer;
 pub use values::{Param, Row};

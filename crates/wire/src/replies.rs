@@ -1,7 +1,10 @@
 //! The answers of one round trip, read where they were received.
 
-use crate::frames::next_frame;
+use crate::frames::{next_frame, split_string};
 use crate::values::Row;
+
+/// What follows a column's name in a `RowDescription`.
+const COLUMN_BYTES: usize = 18;
 
 /// Answers of one round trip: one [`Reply`] per queued `execute` (or per statement of a `query`), in order.
 #[derive(Debug, Clone)]
@@ -46,7 +49,7 @@ pub struct Reply<'a> {
     rows: &'a [u8],
     /// Command tag without its zero byte; empty for an empty statement.
     tag: &'a [u8],
-    /// A `RowDescription` was seen: it comes with simple queries only, whose values are text.
+    /// A `RowDescription` was seen: it comes only where the values are text.
     text: bool,
 }
 
@@ -63,6 +66,25 @@ impl<'a> Reply<'a> {
             }
         }
         None
+    }
+
+    /// The names of its columns, where they were asked for: of simple queries and
+    /// [`execute_text`](crate::Session::execute_text). To be called before [`row`](Self::row).
+    pub fn columns(&self) -> impl Iterator<Item = &'a str> {
+        let mut rows = self.rows;
+        let mut rest: &[u8] = &[];
+        while let Ok(Some(frame)) = next_frame(rows) {
+            rows = &rows[frame.size_bytes()..];
+            if frame.tag == b'T' {
+                rest = frame.body.get(2..).unwrap_or_default();
+                break;
+            }
+        }
+        std::iter::from_fn(move || {
+            let (name, fields) = split_string(rest)?;
+            rest = fields.get(COLUMN_BYTES..)?;
+            Some(std::str::from_utf8(name).unwrap_or_default())
+        })
     }
 
     /// Rows affected or returned, from the command tag (0 where the tag has none).

@@ -8,6 +8,9 @@ const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 /// `Execute` of the unnamed portal, all rows.
 const EXECUTE: [u8; 10] = [b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0];
 
+/// `Describe` of the unnamed portal, then [`EXECUTE`].
+const DESCRIBE_EXECUTE: [u8; 17] = [b'D', 0, 0, 0, 6, b'P', 0, b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0];
+
 /// Why a request cannot be written.
 pub(crate) type Refusal = String;
 
@@ -108,6 +111,40 @@ pub(crate) fn bind_execute(
     });
     out.extend_from_slice(&EXECUTE);
     Ok(())
+}
+
+#[inline]
+pub(crate) fn bind_text_execute<'p>(
+    out: &mut Vec<u8>,
+    name: &str,
+    params: impl ExactSizeIterator<Item = Option<&'p str>>,
+) -> Result<(), Refusal> {
+    check("a statement's name", name)?;
+    let len = count("parameters", params.len())?;
+    let mut too_large = Ok(());
+    message(out, b'B', |out| {
+        out.push(0); // the unnamed portal
+        string(out, name);
+        out.extend_from_slice(&[0, 0]); // all parameters in text
+        out.extend_from_slice(&len.to_be_bytes());
+        let start = out.len();
+        for param in params {
+            let Some(text) = param else {
+                out.extend_from_slice(&(-1_i32).to_be_bytes());
+                continue;
+            };
+            let size_bytes = (out.len() - start).saturating_add(text.len());
+            too_large = check_size("a set of parameters", size_bytes);
+            if too_large.is_err() {
+                return;
+            }
+            out.extend_from_slice(&word(text.len()));
+            out.extend_from_slice(text.as_bytes());
+        }
+        out.extend_from_slice(&[0, 0]); // all results in text
+    });
+    out.extend_from_slice(&DESCRIBE_EXECUTE);
+    too_large
 }
 
 pub(crate) fn query(out: &mut Vec<u8>, sql: &str) -> Result<(), Refusal> {

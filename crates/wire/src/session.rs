@@ -7,11 +7,14 @@ use crate::requests;
 use crate::socket::{Flushed, Socket};
 use crate::startup;
 use crate::target::{Address, Target};
+use crate::timer::Timer;
 use crate::values::Param;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 /// State of the session's transaction as of the last `ReadyForQuery`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,9 @@ pub struct Session {
     /// Why the session is over.
     over: Option<Error>,
     pub(crate) facts: Facts,
+    timer: Option<Arc<Timer>>,
+    /// By the caller's number, whether a statement has been prepared.
+    prepared: Vec<bool>,
 }
 
 /// What one exchange asks for, and still lacks while it runs.
@@ -116,6 +122,8 @@ impl Session {
                 secret_key: 0,
                 parameters: Vec::new(),
             },
+            timer: None,
+            prepared: Vec::new(),
         }
     }
 
@@ -165,6 +173,70 @@ impl Session {
         self.queued.unsynced = true;
         self.queued.statements += 1;
         self.note(written);
+    }
+
+    /// Queues `Bind`, `Describe` and `Execute` of a statement (the unnamed one: `""`) as libpq does:
+    /// parameters and results in text, results with the names of their columns
+    /// ([`Reply::columns`](crate::Reply::columns)).
+    #[inline]
+    pub fn execute_text<'p>(
+        &mut self,
+        name: &str,
+        params: impl ExactSizeIterator<Item = Option<&'p str>>,
+    ) {
+        let written = requests::bind_text_execute(&mut self.socket.output, name, params);
+        self.queued.unsynced = true;
+        self.queued.statements += 1;
+        self.note(written);
+    }
+
+    /// Ends the implicit transaction of the extended messages queued so far, in a pipeline that goes
+    /// on. Nothing is sent yet.
+    pub fn end_segment(&mut self) {
+        self.queued.unsynced = true;
+        self.end_extended();
+    }
+
+    /// Whether the statement that the caller knows by this number has been prepared here.
+    #[inline]
+    #[must_use]
+    pub fn is_prepared(&self, number: usize) -> bool {
+        self.prepared.get(number).copied().unwrap_or_default()
+    }
+
+    /// Notes that it has.
+    pub fn note_prepared(&mut self, number: usize) {
+        if self.prepared.len() <= number {
+            self.prepared.resize(number + 1, false);
+        }
+        self.prepared[number] = true;
+    }
+
+    /// Where [`sleep_until`](Self::sleep_until) says what it waits for.
+    pub fn set_timer(&mut self, timer: Arc<Timer>) {
+        self.timer = Some(timer);
+    }
+
+    /// Waits for a moment. Without a [`Timer`] the thread sleeps.
+    pub async fn sleep_until(&self, until: Instant) {
+        let Some(timer) = &self.timer else {
+            return std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        };
+        poll_fn(|_| {
+            if Instant::now() >= until {
+                return Poll::Ready(());
+            }
+            timer.set(until);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Forgets what is queued and has not been sent.
+    pub fn discard(&mut self) {
+        self.queued = Exchange::default();
+        self.failure = None;
+        self.socket.discard_output();
     }
 
     /// Queues a simple `Query`; results come in text.

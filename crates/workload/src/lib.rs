@@ -14,6 +14,7 @@ mod isolation;
 pub mod load;
 pub mod mix;
 pub mod random;
+pub mod script;
 pub mod think;
 pub mod tpca;
 pub mod tpcb;
@@ -81,6 +82,8 @@ pub trait Workload: Send + Sync + 'static {
     fn choose(&self, terminal: &mut Self::Terminal) -> Cycle;
     /// Keys in the transaction chosen.
     fn input(&self, terminal: &mut Self::Terminal, kind: u8) -> Self::Input;
+    /// Takes back at the end what [`input`](Self::input) moved out of the terminal, if anything.
+    fn take_back(&self, _terminal: &mut Self::Terminal, _input: Self::Input) {}
     /// Makes a new session ready: prepared statements, session settings.
     fn prepare(&self, session: &mut Session) -> impl Future<Output = Result<(), Error>>;
     /// Executes once. On an error the emulator rolls back, decides about a retry and counts it.

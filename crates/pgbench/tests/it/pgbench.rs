@@ -73,7 +73,7 @@ impl Pgbench {
 }
 
 /// Versions and paths of the programs there are; says what is missing.
-fn find() -> Vec<(String, PathBuf)> {
+pub(crate) fn find() -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     for (name, program) in [("pgbench 15", installed()), ("pgbench 18", packaged())] {
         let version = program.and_then(|program| {

@@ -52,6 +52,8 @@ fn histogram(count: u64, p50: f64) -> Vec<Bucket> {
 
 fn transaction(count: u64, p50: f64, deferred: bool) -> Transaction {
     Transaction {
+        skipped: 0,
+        late: 0,
         count,
         completed: count,
         committed: if deferred { 0 } else { count },
@@ -142,6 +144,7 @@ fn result() -> RunResult {
         ..Deferred::default()
     };
     RunResult {
+        missed: 0,
         throughput: Throughput {
             metric: "NOPM".into(),
             value: 18_043.0,

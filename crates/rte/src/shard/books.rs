@@ -37,7 +37,12 @@ pub(crate) struct Books<T, O> {
     pub(crate) menu: Times,
     pub(crate) lateness: Times,
     pub(crate) connections: Connections,
+    pub(crate) missed: u64,
+    pub(crate) left: u32,
+    /// From the start of the interval, seconds.
+    pub(crate) last_answer_s: f64,
     pub(crate) queue_peak: u64,
+    latency_limit_ns: u64,
     pub(crate) cpu: Cpu,
     pub(crate) stalled_s: f64,
     /// Counts of the second that is now.
@@ -48,7 +53,11 @@ pub(crate) struct Books<T, O> {
 }
 
 impl<T: Default, O> Books<T, O> {
-    pub(super) fn new(kinds: &[Kind], recorder: Option<Recorder<O>>) -> Self {
+    pub(super) fn new(
+        kinds: &[Kind],
+        latency_limit_ns: u64,
+        recorder: Option<Recorder<O>>,
+    ) -> Self {
         let room = if recorder.is_some() { CHUNK } else { 0 };
         Self {
             kinds: kinds.iter().cloned().map(KindResult::new).collect(),
@@ -56,7 +65,11 @@ impl<T: Default, O> Books<T, O> {
             menu: Times::new(),
             lateness: Times::new(),
             connections: Connections::default(),
+            missed: 0,
+            left: 0,
+            last_answer_s: 0.0,
             queue_peak: 0,
+            latency_limit_ns,
             cpu: Cpu::default(),
             stalled_s: 0.0,
             window: Window::new(kinds.len()),
@@ -77,6 +90,9 @@ impl<T: Default, O> Books<T, O> {
         if span.holds(served.due_ns) {
             kind.response.record(response_ns);
             kind.wait.record(wait_ns);
+            kind.late += u64::from(response_ns > self.latency_limit_ns);
+            let answer_s = span.offset_ns(served.done_ns) as f64 / 1e9;
+            self.last_answer_s = self.last_answer_s.max(answer_s);
             match outcome {
                 Outcome::RolledBack => kind.rolled_back += 1,
                 Outcome::Deferred => kind.accepted += 1,
@@ -86,7 +102,9 @@ impl<T: Default, O> Books<T, O> {
                 kind.service.record(response_ns.saturating_sub(wait_ns));
             }
         }
-        self.window.kinds[usize::from(served.kind)].completed(response_ns);
+        let window = &mut self.window.kinds[usize::from(served.kind)];
+        window.completed(response_ns, wait_ns);
+        window.retried += u64::from(served.retries > 0);
         self.row(span, served, outcome);
     }
 
@@ -100,6 +118,13 @@ impl<T: Default, O> Books<T, O> {
         }
         self.window.kinds[kind].errors += 1;
         self.row(span, served, failure.outcome);
+    }
+
+    /// An arrival was later than the latency limit before a terminal was free for it.
+    pub(super) fn skipped(&mut self, span: &Span, kind: u8, due_ns: u64) {
+        let kind = usize::from(kind);
+        self.kinds[kind].skipped += u64::from(span.holds(due_ns));
+        self.window.kinds[kind].skipped += 1;
     }
 
     /// Another attempt begins. `deferred`: at an execution out of the queue.

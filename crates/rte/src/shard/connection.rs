@@ -5,9 +5,11 @@ use super::Shard;
 use super::books::{Failure, Served};
 use super::floor::{Job, Queued};
 use super::timers::Who;
+use crate::clock::{nanoseconds, seconds};
 use rustix::event::epoll;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::Poll;
 use tenbin_record::Outcome;
 use tenbin_wire::{Error, Session, TransactionStatus};
@@ -51,10 +53,15 @@ impl<W: Workload> Shard<'_, W> {
                     break;
                 }
                 failures = 0;
+                if self.common.options.reconnect {
+                    break;
+                }
             }
             drop(session);
             self.link().lost(self.now_ns());
-            self.floor().books.connections.lost += 1;
+            if failures > 0 || !self.common.options.reconnect {
+                self.floor().books.connections.lost += 1;
+            }
         }
     }
 
@@ -67,12 +74,16 @@ impl<W: Workload> Shard<'_, W> {
             }
             self.link().ask(me);
             poll_fn(|_| ready_if(self.link().permitted(me))).await;
+            let began_ns = self.now_ns();
             let opened = self.attempt_to_open(me).await;
             self.link().release();
             match opened {
                 Ok(session) => {
-                    self.link().opened(self.now_ns());
-                    self.floor().books.connections.opened += 1;
+                    let now_ns = self.now_ns();
+                    self.link().opened(now_ns);
+                    let connections = &mut self.floor().books.connections;
+                    connections.opened += 1;
+                    connections.opening_s += seconds(now_ns - began_ns);
                     return Some(session);
                 }
                 Err(error) => {
@@ -100,6 +111,7 @@ impl<W: Workload> Shard<'_, W> {
         };
         let opening = async {
             let mut session = Session::connect(self.common.target, register).await?;
+            session.set_timer(Arc::clone(&self.timer));
             self.common.workload.prepare(&mut session).await?;
             Ok(session)
         };
@@ -143,7 +155,7 @@ impl<W: Workload> Shard<'_, W> {
         let attempt = self.execute(session, &input, served, false).await;
         served.done_ns = self.now_ns();
         served.retries = attempt.retries;
-        self.floor().finish(seat, &input, served, &attempt.executed);
+        self.floor().finish(seat, input, served, &attempt.executed);
         attempt.sound && self.settle(session).await
     }
 
@@ -190,6 +202,7 @@ impl<W: Workload> Shard<'_, W> {
             };
             let again = failure.outcome == Outcome::SerializationFailure
                 && retries + 1 < self.common.options.max_tries
+                && !self.beyond_limit(served.due_ns)
                 && self.settle(session).await;
             if !again {
                 let sound = failure.outcome != Outcome::ConnectionLost;
@@ -206,6 +219,12 @@ impl<W: Workload> Shard<'_, W> {
                 .books
                 .retried(counts, served.kind, deferred, &failure.sqlstate);
         }
+    }
+
+    /// Whether a transaction has been under way for longer than the latency limit.
+    fn beyond_limit(&self, due_ns: u64) -> bool {
+        let limit = self.common.options.latency_limit;
+        limit.is_some_and(|limit| self.now_ns().saturating_sub(due_ns) > nanoseconds(limit))
     }
 
     /// Rolls back what is open. False when that does not help.

@@ -1,8 +1,10 @@
 //! The floor of one shard: its terminals, who is due, and who is free to serve.
 
+use super::arrivals::Arrivals;
 use super::books::{Books, Failure, Served, outcome};
 use super::timers::{Timers, Who};
 use super::{Common, Share};
+use crate::clock::nanoseconds;
 use crate::control::Span;
 use crate::recorder::Recorder;
 use std::collections::VecDeque;
@@ -33,6 +35,8 @@ struct Seat<T> {
     /// When the transaction was due.
     due_ns: u64,
     stage: Stage,
+    /// Transactions it has yet to do.
+    left: u64,
 }
 
 /// A deferred transaction in the queue.
@@ -59,6 +63,9 @@ struct Desk<I> {
     job: Option<Job<I>>,
     /// Serves the queue of deferred transactions, not the terminals.
     deferred: bool,
+    /// Its own terminal is due and waits for it to be opened again.
+    awaited: bool,
+    idle: bool,
 }
 
 /// See the module.
@@ -68,6 +75,11 @@ pub(super) struct Floor<'a, W: Workload> {
     pub(super) span: Span,
     seats: Vec<Seat<W::Terminal>>,
     pub(super) timers: Timers,
+    /// Those of an open loop.
+    arrivals: Option<Arrivals>,
+    latency_limit_ns: u64,
+    /// Terminals that have not gone.
+    present: u32,
     /// Terminals whose transaction is due, in the order in which they became so.
     ready: VecDeque<u32>,
     /// Deferred transactions that were accepted.
@@ -102,18 +114,26 @@ impl<'a, W: Workload> Floor<'a, W> {
             since_ns: 0,
             due_ns: 0,
             stage: Stage::Outside,
+            left: common.options.transactions.unwrap_or(u64::MAX),
         };
         let connections = share.connections + share.deferred_connections;
         let desk = |number| Desk {
             job: None,
             deferred: number >= share.connections,
+            awaited: false,
+            idle: false,
         };
+        let limit = common.options.latency_limit;
+        let latency_limit_ns = limit.map_or(u64::MAX, nanoseconds);
         Self {
             common,
             share,
             span: Span::UNKNOWN,
             seats: (0..share.terminals).map(seat).collect(),
             timers: Timers::with_capacity(terminals + 2 * connections as usize + 4),
+            arrivals: None,
+            latency_limit_ns,
+            present: share.terminals,
             ready: VecDeque::with_capacity(terminals),
             queue: VecDeque::new(),
             queue_limit: share.deferred_queue as usize,
@@ -122,7 +142,7 @@ impl<'a, W: Workload> Floor<'a, W> {
             idle: [Vec::new(), Vec::new()],
             open: 0,
             executing: 0,
-            books: Books::new(common.kinds, recorder),
+            books: Books::new(common.kinds, latency_limit_ns, recorder),
         }
     }
 
@@ -138,8 +158,13 @@ impl<'a, W: Workload> Floor<'a, W> {
     /// Sends the terminals in, evenly spread over the ramp-up.
     pub(super) fn enter(&mut self, span: Span) {
         self.span = span;
-        let ramp_ns = crate::clock::nanoseconds(self.common.options.ramp_up);
-        let all = u128::from(self.common.options.terminals);
+        let Common {
+            options, threads, ..
+        } = self.common;
+        let arrivals = |rate| Arrivals::new(rate, self.share.index, *threads, span.go_ns);
+        self.arrivals = options.rate.map(arrivals);
+        let ramp_ns = nanoseconds(options.ramp_up);
+        let all = u128::from(options.terminals);
         for seat in 0..self.share.terminals {
             let before = u128::from(self.number(seat));
             let delay_ns = u64::try_from(u128::from(ramp_ns) * before / all).unwrap_or(ramp_ns);
@@ -159,10 +184,12 @@ impl<'a, W: Workload> Floor<'a, W> {
             ..
         } = &self.seats[seat as usize];
         let kind = &mut self.books.kinds[usize::from(cycle.kind)];
-        if self.span.holds(due_ns) {
+        let open_loop = self.arrivals.is_some();
+        // The first step of a terminal is no arrival.
+        if self.span.holds(due_ns) && !(open_loop && *stage == Stage::Outside) {
             self.books.lateness.record(now_ns.saturating_sub(due_ns));
             // A pause of nothing is no pause (see `result`).
-            if due_ns > *since_ns {
+            if due_ns > *since_ns && !open_loop {
                 match stage {
                     Stage::Thinking => kind.think.record(now_ns - since_ns),
                     Stage::Keying => kind.keying.record(now_ns - since_ns),
@@ -179,9 +206,8 @@ impl<'a, W: Workload> Floor<'a, W> {
     /// The menu is there and the terminal chooses, as was due at `due_ns`.
     fn menu(&mut self, seat: u32, due_ns: u64) {
         let place = &mut self.seats[seat as usize];
-        if due_ns >= self.span.end_ns {
-            place.stage = Stage::Gone;
-            return;
+        if due_ns >= self.span.end_ns || place.left == 0 {
+            return self.leave(seat);
         }
         place.cycle = self.common.workload.choose(&mut place.state);
         let ready_ns = self.common.control.clock.now_ns();
@@ -190,6 +216,10 @@ impl<'a, W: Workload> Floor<'a, W> {
         }
         place.since_ns = ready_ns;
         place.stage = Stage::Keying;
+        if self.arrivals.is_some() {
+            return self.await_arrival(seat, ready_ns);
+        }
+        place.left -= 1;
         let keying_ns = self.common.options.pacing.apply(place.cycle.keying_ns);
         if keying_ns == 0 {
             self.due(seat, due_ns);
@@ -198,26 +228,60 @@ impl<'a, W: Workload> Floor<'a, W> {
         }
     }
 
+    /// Gives the terminal the next arrival that is not too late already.
+    fn await_arrival(&mut self, seat: u32, now_ns: u64) {
+        let place = &mut self.seats[seat as usize];
+        let kind = place.cycle.kind;
+        while let Some(arrivals) = self.arrivals.as_mut().filter(|_| place.left > 0) {
+            let due_ns = arrivals.take();
+            place.left -= 1;
+            if due_ns.saturating_add(self.latency_limit_ns) < now_ns {
+                self.books.skipped(&self.span, kind, due_ns);
+            } else if due_ns <= now_ns {
+                return self.due(seat, due_ns);
+            } else {
+                return self.timers.push(due_ns, Who::Terminal(seat));
+            }
+        }
+        self.leave(seat);
+    }
+
+    /// The terminal goes for good.
+    fn leave(&mut self, seat: u32) {
+        self.seats[seat as usize].stage = Stage::Gone;
+        self.present -= 1;
+        if self.present == 0 {
+            self.common.control.deserted(self.now_ns());
+        }
+    }
+
     /// The terminal's transaction is due.
     fn due(&mut self, seat: u32, due_ns: u64) {
         let place = &mut self.seats[seat as usize];
         if due_ns >= self.span.end_ns {
-            place.stage = Stage::Gone;
-            return;
+            return self.leave(seat);
         }
         place.due_ns = due_ns;
         place.stage = Stage::Waiting;
         self.open += 1;
         let kind = usize::from(place.cycle.kind);
         let Some(results) = &mut self.books.kinds[kind].deferred else {
-            self.ready.push_back(seat);
-            return;
+            return self.queue_up(seat);
         };
         if self.turned_away.is_empty() && self.queue.len() < self.queue_limit {
             self.accept(seat);
         } else {
             results.full += u64::from(self.span.holds(due_ns));
             self.turned_away.push_back(seat);
+        }
+    }
+
+    /// The terminal waits for a connection.
+    fn queue_up(&mut self, seat: u32) {
+        if self.common.options.own_connections && !self.desks[seat as usize].idle {
+            self.desks[seat as usize].awaited = true;
+        } else {
+            self.ready.push_back(seat);
         }
     }
 
@@ -265,6 +329,9 @@ impl<'a, W: Workload> Floor<'a, W> {
 
     /// Gives work to a free connection: the connection to be polled, if there was both.
     pub(super) fn assign(&mut self) -> Option<u32> {
+        if self.common.options.own_connections {
+            return self.assign_own();
+        }
         if !self.ready.is_empty()
             && let Some(desk) = self.idle[0].pop()
         {
@@ -284,6 +351,20 @@ impl<'a, W: Workload> Floor<'a, W> {
         None
     }
 
+    /// The same where every terminal has its own connection.
+    fn assign_own(&mut self) -> Option<u32> {
+        while let Some(seat) = self.ready.pop_front() {
+            let desk = &mut self.desks[seat as usize];
+            if desk.idle {
+                desk.idle = false;
+                desk.job = Some(Job::Terminal(seat));
+                return Some(seat);
+            }
+            desk.awaited = true;
+        }
+        None
+    }
+
     /// Transactions that wait for a connection to come free.
     pub(super) fn backlog(&self) -> usize {
         self.ready.len() + self.queue.len()
@@ -291,19 +372,27 @@ impl<'a, W: Workload> Floor<'a, W> {
 
     /// Whether [`Self::assign`] would find something.
     pub(super) fn has_work(&self) -> bool {
-        !self.ready.is_empty() && !self.idle[0].is_empty()
-            || !self.queue.is_empty() && !self.idle[1].is_empty()
+        let free = self.common.options.own_connections || !self.idle[0].is_empty();
+        !self.ready.is_empty() && free || !self.queue.is_empty() && !self.idle[1].is_empty()
     }
 
     /// A connection is free.
     pub(super) fn stand_by(&mut self, desk: u32) {
-        let deferred = self.desks[desk as usize].deferred;
-        self.idle[usize::from(deferred)].push(desk);
+        let place = &mut self.desks[desk as usize];
+        place.idle = true;
+        let deferred = place.deferred;
+        if deferred || !self.common.options.own_connections {
+            self.idle[usize::from(deferred)].push(desk);
+        } else if std::mem::take(&mut place.awaited) {
+            self.ready.push_back(desk);
+        }
     }
 
     /// A free connection was lost.
     pub(super) fn stand_down(&mut self, desk: u32) {
-        let deferred = self.desks[desk as usize].deferred;
+        let place = &mut self.desks[desk as usize];
+        place.idle = false;
+        let deferred = place.deferred;
         self.idle[usize::from(deferred)].retain(|other| *other != desk);
     }
 
@@ -334,7 +423,7 @@ impl<'a, W: Workload> Floor<'a, W> {
     pub(super) fn finish(
         &mut self,
         seat: u32,
-        input: &W::Input,
+        input: W::Input,
         served: Served,
         executed: &Result<Executed<W::Output>, Failure>,
     ) {
@@ -349,7 +438,17 @@ impl<'a, W: Workload> Floor<'a, W> {
             let cycle = self.seats[seat as usize].cycle;
             let tally = &mut self.books.tally;
             let done = executed.as_ref().ok();
-            self.common.workload.tally(tally, cycle, input, done);
+            self.common.workload.tally(tally, cycle, &input, done);
+        }
+        let state = &mut self.seats[seat as usize].state;
+        self.common.workload.take_back(state, input);
+        if let Err(failure) = executed
+            && self.common.options.leave_on_error
+            && failure.outcome != Outcome::SerializationFailure
+        {
+            self.open -= 1;
+            self.books.left += 1;
+            return self.leave(seat);
         }
         let think_ns = self.rest(seat, served.done_ns);
         if think_ns == 0 {
@@ -395,6 +494,13 @@ impl<'a, W: Workload> Floor<'a, W> {
             if place.stage == Stage::Waiting && self.span.holds(place.due_ns) {
                 self.books.kinds[usize::from(place.cycle.kind)].unfinished += 1;
             }
+        }
+        // Terminals that are through with their transactions miss nothing.
+        let through = self.common.options.transactions.is_some();
+        while let Some(arrivals) = self.arrivals.as_mut().filter(|_| !through)
+            && arrivals.next_ns() < self.span.end_ns
+        {
+            self.books.missed += u64::from(self.span.holds(arrivals.take()));
         }
         let shard = self.share.index as usize;
         self.books.close(self.common.board, shard);

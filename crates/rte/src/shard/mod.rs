@@ -1,6 +1,7 @@
 //! One thread's share of terminals and connections.
 
 mod alarm;
+mod arrivals;
 mod books;
 mod connection;
 mod floor;
@@ -29,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tenbin_wire::Target;
+use tenbin_wire::{Target, Timer};
 use tenbin_workload::{Kind, Workload};
 use timers::Who;
 
@@ -90,6 +91,8 @@ pub(crate) struct Shard<'a, W: Workload> {
     common: &'a Common<'a, W>,
     epoll: OwnedFd,
     alarm: Alarm,
+    /// Where the transaction polled last says that it waits for a moment.
+    timer: Arc<Timer>,
     connections: u32,
     floor: RefCell<Floor<'a, W>>,
     link: RefCell<Link>,
@@ -131,6 +134,7 @@ impl<'a, W: Workload> Shard<'a, W> {
             common,
             epoll,
             alarm,
+            timer: Arc::default(),
             connections,
             floor: RefCell::new(Floor::new(common, share, recorder)),
             link: RefCell::new(Link::new(connections, limit_ns, now_ns)),
@@ -253,6 +257,10 @@ impl<'a, W: Workload> Shard<'a, W> {
         }
         if connections.woken.0.swap(false, Ordering::Relaxed) {
             let again_ns = self.now_ns() + ROOM_NS;
+            self.floor().timers.push(again_ns, Who::Connection(me));
+        }
+        if let Some(moment) = self.timer.take() {
+            let again_ns = self.common.control.clock.at_ns(moment);
             self.floor().timers.push(again_ns, Who::Connection(me));
         }
     }

@@ -9,5 +9,6 @@
 mod accounting;
 mod deferred;
 mod errors;
+mod open;
 mod order;
 mod support;

@@ -192,7 +192,7 @@ pub(crate) fn run<S: Subject>(
     std::fs::write(writer.path().join("report.html"), page)?;
     let directory = writer.finish()?;
     Ok(Ran {
-        answer: answer(&run),
+        answer: answer(&run, &driven.ended),
         run,
         directory,
     })
@@ -244,9 +244,11 @@ fn database_size(place: &Place) -> Result<Option<u64>> {
         .and_then(|bytes| u64::try_from(bytes).ok()))
 }
 
-fn answer(run: &Run) -> Answer {
+fn answer(run: &Run, ended: &Ended) -> Answer {
     let failed = |verdict: Verdict| verdict == Verdict::Fail;
-    if run.run.interrupted {
+    if matches!(ended, Ended::Failed(_)) {
+        Answer::Lost
+    } else if run.run.interrupted {
         Answer::Interrupted
     } else if run.result.audit.iter().any(|item| failed(item.verdict))
         || run.result.checks.iter().any(|check| failed(check.verdict))

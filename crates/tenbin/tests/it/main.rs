@@ -7,5 +7,6 @@
 )]
 
 mod bank;
+mod bench;
 mod command;
 mod faults;

@@ -10,5 +10,6 @@ mod bank;
 mod checks;
 mod load;
 mod place;
+mod script;
 mod support;
 mod transactions;

@@ -82,7 +82,7 @@ pub(crate) struct Op {
     pub(crate) committed: Option<bool>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Ops(pub(crate) Vec<Op>);
 
 impl Tally for Ops {

@@ -1,12 +1,14 @@
 //! `tenbin run`: a server, a load on it, a result. One file a workload.
 
 mod mix;
+mod script;
 mod tpca;
 mod tpcb;
 mod tpcc;
 
 use crate::exit::Result;
 use clap::{Parser, Subcommand};
+use std::ffi::OsString;
 
 /// Run a workload and record what came out
 #[derive(Parser)]
@@ -21,6 +23,10 @@ enum Workload {
     Tpcb(Box<tpcb::Args>),
     Tpca(Box<tpca::Args>),
     Mix(Box<mix::Args>),
+    Script(Box<script::Args>),
+    /// A script's file, and `script`'s arguments
+    #[command(external_subcommand)]
+    File(Vec<OsString>),
 }
 
 pub(crate) fn run(args: Args) -> Result {
@@ -29,5 +35,7 @@ pub(crate) fn run(args: Args) -> Result {
         Workload::Tpcb(args) => tpcb::run(&args),
         Workload::Tpca(args) => tpca::run(&args),
         Workload::Mix(args) => mix::run(&args),
+        Workload::Script(args) => script::run(&args),
+        Workload::File(words) => script::run(&script::parse(words)?),
     }
 }

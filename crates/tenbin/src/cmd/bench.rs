@@ -1,0 +1,410 @@
+//! `tenbin bench`: pgbench's command line, on tenbin's driver.
+
+use crate::exit::{Answer, Failure, Result};
+use crate::place::{EmbeddedArgs, Place, WhichArgs};
+use crate::run::{Command, OutputArgs, measure, show};
+use crate::script::args::ScriptArgs;
+use crate::script::{self, Asked, Form, Lines, ScriptRun};
+use crate::signals;
+use clap::{ArgAction, Parser, ValueEnum};
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, SystemTime};
+use tenbin_pgbench::Protocol;
+use tenbin_rte::{Driven, Ended, Options, Rate};
+use tenbin_server::signals::Graceful;
+use tenbin_workload::script::ScriptTally;
+
+/// pgbench's options on tenbin's driver
+#[derive(Parser)]
+#[command(after_help = AFTER_HELP, disable_help_flag = true)]
+pub(crate) struct Args {
+    #[command(flatten, next_help_heading = "Server")]
+    which: WhichArgs,
+    #[command(flatten, next_help_heading = "Server")]
+    setup: EmbeddedArgs,
+    #[command(flatten, next_help_heading = "Server")]
+    reach: ReachArgs,
+    #[command(flatten, next_help_heading = "What to run")]
+    scripts: ScriptArgs,
+    #[command(flatten, next_help_heading = "What to run")]
+    run: RunArgs,
+    #[command(flatten, next_help_heading = "Data")]
+    data: DataArgs,
+    #[command(flatten, next_help_heading = "Output")]
+    show: ShowArgs,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// A server that someone else runs, in libpq's words.
+#[derive(clap::Args)]
+struct ReachArgs {
+    /// Host or directory of the socket
+    #[arg(short = 'h', long, conflicts_with = "place")]
+    host: Option<String>,
+    /// Port
+    #[arg(short, long, conflicts_with = "place")]
+    port: Option<u16>,
+    /// User
+    #[arg(short = 'U', long, conflicts_with = "place")]
+    username: Option<String>,
+    /// Database
+    #[arg(
+        short,
+        long = "dbname",
+        value_name = "DBNAME",
+        conflicts_with = "place"
+    )]
+    dbname: Option<String>,
+    /// Database, as with -d
+    #[arg(value_name = "DBNAME", conflicts_with_all = ["place", "dbname"])]
+    database: Option<String>,
+}
+
+#[derive(clap::Args)]
+struct RunArgs {
+    /// Clients, each with a connection of its own
+    #[arg(short, long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    client: u32,
+    /// Threads of the driver [default: from the number of clients]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    jobs: Option<u32>,
+    /// Length of the run, seconds
+    #[arg(short = 'T', long = "time", value_name = "SECONDS", conflicts_with = "transactions", value_parser = clap::value_parser!(u64).range(1..))]
+    time: Option<u64>,
+    /// Transactions of each client [default: 10]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    transactions: Option<u64>,
+    /// How SQL is sent: simple, extended or prepared
+    #[arg(short = 'M', long, value_name = "PROTOCOL", default_value = "simple")]
+    protocol: Protocol,
+    /// Variable of the scripts; may be repeated
+    #[arg(short = 'D', long, value_name = "NAME=VALUE")]
+    define: Vec<String>,
+    /// Transactions a second, in total, due at moments drawn beforehand: an open loop
+    #[arg(short = 'R', long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Count transactions that take longer than this many milliseconds; with --rate, skip those already later
+    #[arg(short = 'L', long, value_name = "MS", value_parser = milliseconds)]
+    latency_limit: Option<Duration>,
+    /// Tries at a transaction that fails to serialize or deadlocks; 0: any number, within -L or -T
+    #[arg(long, value_name = "N", default_value = "1")]
+    max_tries: u32,
+    /// A new connection for each transaction
+    #[arg(short = 'C', long)]
+    connect: bool,
+    /// Seed of everything random: a number, or time
+    #[arg(long, value_name = "SEED", default_value = "42", value_parser = seed)]
+    random_seed: u64,
+    /// Let scripts run \shell and \setshell
+    #[arg(long)]
+    allow_shell: bool,
+    /// No VACUUM before the run
+    #[arg(short, long)]
+    no_vacuum: bool,
+}
+
+#[derive(clap::Args)]
+struct DataArgs {
+    /// Make pgbench's tables and do nothing else; an embedded server has them in any case
+    #[arg(short, long)]
+    initialize: bool,
+    /// Scale of the tables that are made, and the variable :scale [default: 1, or that of the data]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=21_474))]
+    scale: Option<u32>,
+    /// With -i, drop and make again what an earlier load of tenbin made
+    #[arg(long, requires = "initialize")]
+    replace: bool,
+}
+
+#[derive(clap::Args)]
+struct ShowArgs {
+    /// What is printed
+    #[arg(long, value_enum, default_value = "tenbin", conflicts_with_all = ["out", "json"])]
+    format: Format,
+    /// What each command took on average
+    #[arg(short, long)]
+    report_per_command: bool,
+    /// With --format pgbench, a line on standard error every so many seconds
+    #[arg(short = 'P', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    progress: Option<u32>,
+    /// With --format pgbench, failures by kind
+    #[arg(long)]
+    failures_detailed: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// tenbin's table; a run directory is written
+    Tenbin,
+    /// pgbench's own text; nothing is written
+    Pgbench,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  tenbin bench --pg 18 -s 10 -c 8 -T 30 -S -M prepared       an embedded server, made for it
+  tenbin bench -i -s 10 -d mydb                              make pgbench's tables
+  tenbin bench -c 8 -T 30 -P 5 --format pgbench mydb         as pgbench prints it
+  tenbin bench -f mine.sql@3 -S -R 500 -L 20 -T 60 mydb      an open loop of two scripts
+
+Differences from pgbench: -s makes the embedded server's tables; the seed is 42 unless
+given; pgbench_history is not emptied before a run.
+
+Exit status: 0 done; 1 an open loop missed or skipped transactions; 2 bad input, or
+clients left because of an error; 3 the environment lacks something; 4 interrupted.";
+
+pub(crate) fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
+    let limit = text.parse().ok().filter(|ms: &f64| *ms > 0.0);
+    let limit = limit.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
+    limit.ok_or_else(|| "give milliseconds, above 0".to_owned())
+}
+
+fn seed(text: &str) -> std::result::Result<u64, String> {
+    if text != "time" {
+        return text
+            .parse()
+            .map_err(|_| "give a whole number from 0, or time".to_owned());
+    }
+    let now = SystemTime::UNIX_EPOCH
+        .elapsed()
+        .map_err(|e| e.to_string())?;
+    u64::try_from(now.as_micros()).map_err(|e| e.to_string())
+}
+
+pub(crate) fn run(args: &Args) -> Result {
+    let asked = args.asked()?;
+    let which = args.which();
+    if args.data.initialize {
+        return args.initialize(&which);
+    }
+    asked.check(args.run.allow_shell)?;
+    let counted = Rc::default();
+    let (answer, text) = match args.show.format {
+        Format::Pgbench => args.like_pgbench(&which, asked)?,
+        Format::Tenbin => args.like_tenbin(&which, asked, &counted)?,
+    };
+    print!("{text}");
+    Ok(answer)
+}
+
+impl Args {
+    fn asked(&self) -> Result<Asked> {
+        let run = &self.run;
+        if run.max_tries == 0 && run.latency_limit.is_none() && run.time.is_none() {
+            return Err(Failure::bad_input(
+                "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
+            ));
+        }
+        let each = run.transactions.unwrap_or(10);
+        // Long enough for any number of transactions, which end the run.
+        let year = Duration::from_hours(24 * 365);
+        let duration = run.time.map_or(year, Duration::from_secs);
+        let options = Options {
+            threads: run.jobs,
+            warm_up: Duration::ZERO,
+            transactions: run.time.is_none().then_some(each),
+            rate: run.rate.map(|per_s| Rate {
+                per_s,
+                seed: run.random_seed,
+            }),
+            latency_limit: run.latency_limit,
+            max_tries: match run.max_tries {
+                0 => u32::MAX,
+                tries => tries,
+            },
+            leave_on_error: true,
+            own_connections: true,
+            reconnect: run.connect,
+            ..Options::new(run.client, run.client, duration)
+        };
+        Ok(Asked {
+            program: self.scripts.program(&run.define)?,
+            protocol: run.protocol,
+            definitions: run.define.clone(),
+            seed: run.random_seed,
+            per_command: self.show.report_per_command,
+            options,
+        })
+    }
+
+    /// Someone else's server where any of libpq's words say so.
+    fn which(&self) -> WhichArgs {
+        let reach = &self.reach;
+        let database = reach.dbname.as_ref().or(reach.database.as_ref());
+        let mut parts = Vec::new();
+        match database {
+            Some(name) if name.contains("://") || name.contains('=') => {
+                return WhichArgs {
+                    dsn: Some(name.clone()),
+                    ..self.which.clone()
+                };
+            }
+            Some(name) => parts.push(("dbname", name.clone())),
+            None => {}
+        }
+        parts.extend(reach.host.clone().map(|host| ("host", host)));
+        parts.extend(reach.port.map(|port| ("port", port.to_string())));
+        parts.extend(reach.username.clone().map(|user| ("user", user)));
+        if parts.is_empty() {
+            return self.which.clone();
+        }
+        let quoted = |(key, value): (&str, String)| {
+            format!(
+                "{key}='{}'",
+                value.replace('\\', "\\\\").replace('\'', "\\'")
+            )
+        };
+        let dsn: Vec<String> = parts.into_iter().map(quoted).collect();
+        WhichArgs {
+            dsn: Some(dsn.join(" ")),
+            ..self.which.clone()
+        }
+    }
+
+    fn initialize(&self, which: &WhichArgs) -> Result {
+        if which.dsn.is_none() {
+            return Err(Failure::bad_input(
+                "-i makes tables on a server that stays; name one (--dsn, -h or a database), or leave out -i: an embedded server has the tables in any case",
+            ));
+        }
+        let _graceful = Graceful::begin();
+        let stop = signals::stop_flag()?;
+        let place = Place::open(which, &self.setup, 0, Vec::new(), true)?;
+        let scale = self.data.scale.unwrap_or(1);
+        script::make_tables(&place, scale, self.data.replace, &stop, false)?;
+        println!("pgbench's tables are made at scale {scale}");
+        Ok(Answer::Yes)
+    }
+
+    /// Tables where they are to be made, the scale, the vacuum.
+    fn prepare(
+        &self,
+        place: &Place,
+        asked: Asked,
+        counted: Rc<RefCell<ScriptTally>>,
+        stop: &AtomicBool,
+    ) -> Result<ScriptRun> {
+        let quiet = self.show.output.json || self.show.format == Format::Pgbench;
+        let scale = script::ready(place, &asked.program, self.data.scale, stop, quiet)?;
+        if !self.run.no_vacuum {
+            script::vacuum(place)?;
+        }
+        Ok(asked.run(scale, counted))
+    }
+
+    /// With a run directory and tenbin's table.
+    fn like_tenbin(
+        &self,
+        which: &WhichArgs,
+        asked: Asked,
+        counted: &Rc<RefCell<ScriptTally>>,
+    ) -> Result<(Answer, String)> {
+        let command = Command {
+            name: "bench",
+            seed: self.run.random_seed,
+            which,
+            setup: &self.setup,
+            out: self.show.output.out.clone(),
+            quiet: self.show.output.json,
+            connections: self.run.client,
+            tablespaces: Vec::<(String, PathBuf)>::new(),
+        };
+        let kept = asked.clone();
+        let ran = measure(command, |place, stop| {
+            self.prepare(place, asked, Rc::clone(counted), stop)
+        })?;
+        let answer = show(&ran, &self.show.output)?;
+        if !self.show.report_per_command || self.show.output.json {
+            return Ok((answer, String::new()));
+        }
+        let run = kept.run(1, Rc::default());
+        Ok((answer, script::statements(&run, &counted.borrow())))
+    }
+
+    /// Nothing but the load, and pgbench's text.
+    fn like_pgbench(&self, which: &WhichArgs, asked: Asked) -> Result<(Answer, String)> {
+        let graceful = Graceful::begin();
+        let stop = signals::stop_flag()?;
+        let connections = self.run.client + self.run.client / 10 + 8;
+        let place = Place::open(which, &self.setup, connections, Vec::new(), true)?;
+        let driven = self.drive(&place, asked, &stop);
+        let version = place.server.version.to_string();
+        let closed = place.close();
+        drop(graceful);
+        let (run, driven) = driven?;
+        closed?;
+        let form = Form {
+            duration_s: self.run.time,
+            failures_detailed: self.show.failures_detailed,
+            max_tries: self.run.max_tries,
+            progress: self.show.progress.is_some(),
+        };
+        let head = format!(
+            "tenbin bench ({}, server {version})",
+            env!("CARGO_PKG_VERSION")
+        );
+        let text = script::text(&run, &driven, &form, &head);
+        if let Ended::Failed(error) = driven.ended {
+            print!("{text}");
+            return Err(anyhow::Error::new(error).into());
+        }
+        if driven.left > 0 {
+            print!("{text}");
+            return Err(left(&driven, self.run.client));
+        }
+        let interrupted = matches!(driven.ended, Ended::Interrupted);
+        let answer = if interrupted {
+            Answer::Interrupted
+        } else {
+            Answer::Yes
+        };
+        Ok((answer, text))
+    }
+
+    fn drive(
+        &self,
+        place: &Place,
+        asked: Asked,
+        stop: &AtomicBool,
+    ) -> Result<(ScriptRun, Driven<ScriptTally>)> {
+        let run = self.prepare(place, asked, Rc::default(), stop)?;
+        let options = &run.asked.options;
+        let mut lines = self.show.progress.map(|s| Lines::new(s, options));
+        let mut progress = |progress: &tenbin_rte::Progress<'_>| {
+            if let Some(lines) = &mut lines {
+                lines.update(progress);
+            }
+        };
+        let driven = tenbin_rte::drive(
+            &run.scripts,
+            &place.server.target,
+            options,
+            None,
+            &mut progress,
+            stop,
+        )?;
+        Ok((run, driven))
+    }
+}
+
+/// Clients that left: how many, and why the first of each kind.
+fn left(driven: &Driven<ScriptTally>, clients: u32) -> Failure {
+    let mut why: Vec<&str> = Vec::new();
+    for kind in &driven.kinds {
+        let fatal = |(state, _): &(&str, _)| !matches!(*state, "40001" | "40P01");
+        let messages = kind.errors.iter().filter(fatal);
+        why.extend(messages.map(|(_, error)| error.first_message.as_str()));
+    }
+    Failure::bad_input(format!(
+        "{} of {clients} clients left because of an error, the above results are incomplete:\n{}",
+        driven.left,
+        why.join("\n")
+    ))
+}

@@ -1,0 +1,138 @@
+//! `tenbin run script`, and `tenbin run FILE` for short.
+
+use crate::exit::{Failure, Result};
+use crate::place::{EmbeddedArgs, WhichArgs};
+use crate::run::{Command, OutputArgs, measure, show};
+use crate::script::args::ScriptArgs;
+use crate::script::{self, Asked};
+use clap::{Parser, Subcommand as _};
+use std::rc::Rc;
+use std::time::Duration;
+use tenbin_pgbench::Protocol;
+use tenbin_rte::{Options, Rate};
+
+/// pgbench scripts, unchanged
+#[derive(Parser)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    /// Scripts, and the weight of each beside the others
+    #[arg(value_name = "FILE[@WEIGHT]", required = true)]
+    files: Vec<String>,
+    #[command(flatten, next_help_heading = "Server")]
+    which: WhichArgs,
+    #[command(flatten, next_help_heading = "Server")]
+    setup: EmbeddedArgs,
+    #[command(flatten, next_help_heading = "Load")]
+    load: LoadArgs,
+    #[command(flatten, next_help_heading = "Output")]
+    output: OutputArgs,
+}
+
+#[derive(clap::Args)]
+struct LoadArgs {
+    /// Clients, each with a connection of its own
+    #[arg(short, long, value_name = "N", default_value = "8", value_parser = clap::value_parser!(u32).range(1..))]
+    clients: u32,
+    /// Driver threads [default: from the number of clients]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Option<u32>,
+    /// Length of the measurement interval
+    #[arg(short, long, default_value = "60s", value_parser = crate::units::duration)]
+    duration: Duration,
+    /// Time under full load before the interval
+    #[arg(long, default_value = "10s", value_parser = crate::units::duration)]
+    warmup: Duration,
+    /// Variable of the scripts; may be repeated
+    #[arg(short = 'D', long, value_name = "NAME=VALUE")]
+    define: Vec<String>,
+    /// How SQL is sent: simple, extended or prepared
+    #[arg(long, default_value = "prepared")]
+    protocol: Protocol,
+    /// Transactions a second, in total, due at moments drawn beforehand: an open loop
+    #[arg(long, value_name = "PER_SECOND")]
+    rate: Option<f64>,
+    /// Count transactions that take longer than this many milliseconds; with --rate, skip those already later
+    #[arg(long, value_name = "MS", value_parser = crate::cmd::bench::milliseconds)]
+    latency_limit: Option<Duration>,
+    /// Attempts at a transaction that fails to serialize or deadlocks
+    #[arg(long, value_name = "N", default_value = "10")]
+    max_tries: u32,
+    /// Scale of pgbench's tables on an embedded server, and the variable :scale
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=21_474))]
+    scale: Option<u32>,
+    /// One seed, one stream of operations
+    #[arg(long, value_name = "N", default_value = "42")]
+    seed: u64,
+    /// Let scripts run \shell and \setshell
+    #[arg(long)]
+    allow_shell: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  tenbin run mine.sql --dsn postgres://me@host/bench
+  tenbin run read.sql@9 write.sql@1 --pg 18 --scale 10 -c 16   on pgbench's tables
+  tenbin run mine.sql --rate 500 --latency-limit 20            an open loop
+
+An embedded server has pgbench's tables, at --scale. Scripts in files named like a
+workload are reached as: tenbin run script FILE.";
+
+/// What stands behind `tenbin run` when it is no workload's name.
+pub(super) fn parse(words: Vec<std::ffi::OsString>) -> Result<Args> {
+    let first = words
+        .first()
+        .map(|word| word.to_string_lossy().into_owned());
+    let first = first.unwrap_or_default();
+    let path = first.rsplit_once('@').map_or(&*first, |(path, _)| path);
+    if !first.starts_with('-') && !std::path::Path::new(path).exists() {
+        let run = super::Workload::augment_subcommands(clap::Command::new("run"));
+        let known: Vec<&str> = run.get_subcommands().map(clap::Command::get_name).collect();
+        return Err(Failure::bad_input(format!(
+            "{first} is neither a script that is there nor a workload; workloads are {}",
+            known.join(", ")
+        )));
+    }
+    let name = std::ffi::OsString::from("tenbin run");
+    Ok(Args::parse_from(std::iter::once(name).chain(words)))
+}
+
+pub(super) fn run(args: &Args) -> Result {
+    let load = &args.load;
+    let options = Options {
+        threads: load.threads,
+        warm_up: load.warmup,
+        rate: load.rate.map(|per_s| Rate {
+            per_s,
+            seed: load.seed,
+        }),
+        latency_limit: load.latency_limit,
+        max_tries: load.max_tries,
+        own_connections: true,
+        ..Options::new(load.clients, load.clients, load.duration)
+    };
+    let asked = Asked {
+        program: ScriptArgs::files(&args.files).program(&load.define)?,
+        protocol: load.protocol,
+        definitions: load.define.clone(),
+        seed: load.seed,
+        per_command: false,
+        options,
+    };
+    asked.check(load.allow_shell)?;
+    let command = Command {
+        name: "script",
+        seed: load.seed,
+        which: &args.which,
+        setup: &args.setup,
+        out: args.output.out.clone(),
+        quiet: args.output.json,
+        connections: load.clients,
+        tablespaces: Vec::new(),
+    };
+    let quiet = args.output.json;
+    let ran = measure(command, |place, stop| {
+        let scale = script::ready(place, &asked.program, load.scale, stop, quiet)?;
+        Ok(asked.run(scale, Rc::default()))
+    })?;
+    show(&ran, &args.output)
+}

@@ -1,0 +1,129 @@
+//! Scripts on the command line, in the order in which they were given.
+
+use clap::parser::ValueSource;
+use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use tenbin_pgbench::{Error, Program, ProgramBuilder};
+
+/// What clap is told; [`ScriptArgs`] is what is made of it.
+#[derive(Args)]
+struct Raw {
+    /// Script, and its weight beside the others; - is standard input; may be repeated
+    #[arg(short, long, value_name = "FILE[@WEIGHT]", action = ArgAction::Append)]
+    file: Vec<String>,
+    /// Built-in script: tpcb-like, simple-update or select-only; may be repeated
+    #[arg(short, long, value_name = "NAME[@WEIGHT]", action = ArgAction::Append)]
+    builtin: Vec<String>,
+    /// The same as -b select-only
+    #[arg(short = 'S', long)]
+    select_only: bool,
+    /// The same as -b simple-update
+    #[arg(short = 'N', long)]
+    skip_some_updates: bool,
+}
+
+/// Scripts in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ScriptArgs(Vec<Script>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Script {
+    File(String),
+    Builtin(String),
+}
+
+impl ScriptArgs {
+    /// Scripts in files.
+    pub(crate) fn files(files: &[String]) -> Self {
+        Self(files.iter().cloned().map(Script::File).collect())
+    }
+
+    /// All of them with their definitions; without any, pgbench's default.
+    pub(crate) fn program(&self, definitions: &[String]) -> Result<Program, Error> {
+        let mut builder = ProgramBuilder::default();
+        for definition in definitions {
+            builder.define(definition)?;
+        }
+        for script in &self.0 {
+            match script {
+                Script::File(file) => builder.file(file)?,
+                Script::Builtin(name) => builder.builtin(name)?,
+            }
+        }
+        if self.0.is_empty() {
+            builder.builtin("tpcb-like")?;
+        }
+        builder.finish()
+    }
+}
+
+impl Args for ScriptArgs {
+    fn augment_args(command: Command) -> Command {
+        Raw::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Raw::augment_args_for_update(command)
+    }
+}
+
+impl FromArgMatches for ScriptArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut found: Vec<(usize, Script)> = Vec::new();
+        for id in ["file", "builtin"] {
+            let script = if id == "file" {
+                Script::File
+            } else {
+                Script::Builtin
+            };
+            let places = matches.indices_of(id).into_iter().flatten();
+            let values = matches.get_many::<String>(id).into_iter().flatten();
+            found.extend(places.zip(values.cloned().map(script)));
+        }
+        for (id, name) in [
+            ("select_only", "select-only"),
+            ("skip_some_updates", "simple-update"),
+        ] {
+            if matches.value_source(id) == Some(ValueSource::CommandLine) {
+                let place = matches.index_of(id).unwrap_or(usize::MAX);
+                found.push((place, Script::Builtin(name.to_owned())));
+            }
+        }
+        found.sort_by_key(|(place, _)| *place);
+        Ok(Self(found.into_iter().map(|(_, script)| script).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_keep_the_order_in_which_they_were_given() {
+        let command = ScriptArgs::augment_args(Command::new("bench"));
+        let parse = |arguments: &[&str]| {
+            let all = std::iter::once("bench").chain(arguments.iter().copied());
+            let matches = command.clone().try_get_matches_from(all).unwrap();
+            ScriptArgs::from_arg_matches(&matches).unwrap().0
+        };
+        let (file, builtin) = (
+            |name: &str| Script::File(name.to_owned()),
+            |name: &str| Script::Builtin(name.to_owned()),
+        );
+        assert_eq!(
+            parse(&["-f", "a@2", "-S", "-b", "tpcb", "-f", "b", "-N"]),
+            [
+                file("a@2"),
+                builtin("select-only"),
+                builtin("tpcb"),
+                file("b"),
+                builtin("simple-update")
+            ]
+        );
+        assert_eq!(parse(&[]), []);
+    }
+}

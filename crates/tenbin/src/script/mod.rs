@@ -1,0 +1,208 @@
+//! pgbench scripts from the command line, for `tenbin run script` and `tenbin bench`.
+
+pub(crate) mod args;
+mod prepare;
+mod progress;
+mod text;
+
+pub(crate) use prepare::{make_tables, ready, vacuum};
+pub(crate) use progress::Lines;
+pub(crate) use text::{Form, statements, text};
+
+use crate::exit::{Class, Failure, Result};
+use crate::place::Place;
+use crate::run::{Judged, Subject, Transactions};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tenbin_pgbench::{CommandKind, Problem, Program, Protocol};
+use tenbin_record::run::{self as record, Kind};
+use tenbin_record::{AuditItem, Check, RunWriter, Verdict};
+use tenbin_rte::{Driven, Options};
+use tenbin_workload::Tally as _;
+use tenbin_workload::script::{ScriptTally, Scripts, names};
+
+impl From<tenbin_pgbench::Error> for Failure {
+    fn from(error: tenbin_pgbench::Error) -> Self {
+        Self::new(Class::BadInput, anyhow::Error::new(error))
+    }
+}
+
+/// What is asked of scripts, by whichever command.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) program: Program,
+    pub(crate) protocol: Protocol,
+    pub(crate) definitions: Vec<String>,
+    pub(crate) seed: u64,
+    /// Every command is timed.
+    pub(crate) per_command: bool,
+    pub(crate) options: Options,
+}
+
+/// Scripts on a server, ready to run.
+pub(crate) struct ScriptRun {
+    pub(crate) scripts: Scripts,
+    pub(crate) asked: Asked,
+    pub(crate) scale: u32,
+    /// What the run counted of commands, for who shows it.
+    counted: Rc<RefCell<ScriptTally>>,
+}
+
+impl Asked {
+    /// What can be known to be wrong before anything is made.
+    pub(crate) fn check(&self, allow_shell: bool) -> Result<()> {
+        self.program.check(self.protocol)?;
+        if allow_shell {
+            return Ok(());
+        }
+        for (script, text) in self.program.scripts().iter().enumerate() {
+            let shell = text.commands.iter().position(|command| {
+                matches!(
+                    command.kind,
+                    CommandKind::Shell(_) | CommandKind::SetShell(..)
+                )
+            });
+            if let Some(command) = shell {
+                let problem = Problem::Execution {
+                    fault: None,
+                    message: "shell commands are off; if you trust the script, give --allow-shell"
+                        .to_owned(),
+                };
+                let error = self.program.explain_command(script, command, problem);
+                return Err(Failure::new(Class::BadInput, error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes them ready for data of this scale.
+    pub(crate) fn run(self, scale: u32, counted: Rc<RefCell<ScriptTally>>) -> ScriptRun {
+        let scripts = Scripts::new(
+            self.program.clone(),
+            self.protocol,
+            i64::from(scale),
+            self.seed,
+            self.options.terminals,
+            self.per_command,
+        );
+        ScriptRun {
+            scripts,
+            asked: self,
+            scale,
+            counted,
+        }
+    }
+}
+
+impl Subject for ScriptRun {
+    type Workload = Scripts;
+    type Files = Transactions;
+
+    fn workload(&self) -> &Scripts {
+        &self.scripts
+    }
+
+    fn options(&self) -> &Options {
+        &self.asked.options
+    }
+
+    fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Transactions> {
+        Transactions::create(directory, kinds)
+    }
+
+    fn begin(&self, _: &Place) -> Result<()> {
+        Ok(())
+    }
+
+    fn judge(&self, driven: &Driven<ScriptTally>, files: Transactions) -> Result<Judged> {
+        files.finish()?;
+        self.counted.borrow_mut().merge(driven.tally.clone());
+        Ok(Judged {
+            audit: self.audit(driven),
+            ..Judged::plain(driven)
+        })
+    }
+
+    fn check(&self, _: &Place, _: bool) -> Result<Vec<Check>> {
+        Ok(Vec::new())
+    }
+
+    fn describe(&self) -> record::Workload {
+        let Asked {
+            program,
+            protocol,
+            definitions,
+            options,
+            ..
+        } = &self.asked;
+        let whole: f64 = weights(program).sum();
+        let kinds = names(program).into_iter().zip(weights(program));
+        let mut parameters = vec![("protocol".to_owned(), protocol.to_string())];
+        if let Some(limit) = options.latency_limit {
+            let limit_ms = format!("{}", limit.as_secs_f64() * 1e3);
+            parameters.push(("latency_limit_ms".to_owned(), limit_ms));
+        }
+        for definition in definitions {
+            if let Some((name, value)) = definition.split_once('=') {
+                parameters.push((format!("define_{name}"), value.to_owned()));
+            }
+        }
+        record::Workload {
+            name: "script".to_owned(),
+            scale: f64::from(self.scale),
+            kinds: kinds
+                .map(|(name, weight)| Kind {
+                    name,
+                    share_percent: Some(100.0 * weight / whole),
+                    deferred: false,
+                    p90_limit_s: None,
+                })
+                .collect(),
+            mix: "weights".to_owned(),
+            pacing: options.rate.map_or_else(
+                || "none".to_owned(),
+                |rate| format!("open loop, {} a second", rate.per_s),
+            ),
+            procedures: false,
+            isolation: "as the scripts set it".to_owned(),
+            parameters: parameters.into_iter().collect(),
+        }
+    }
+}
+
+impl ScriptRun {
+    /// Whether an open loop sent what it set out to send.
+    fn audit(&self, driven: &Driven<ScriptTally>) -> Vec<AuditItem> {
+        let due: u64 = driven.kinds.iter().map(tenbin_rte::KindResult::due).sum();
+        let skipped: u64 = driven.kinds.iter().map(|kind| kind.skipped).sum();
+        let all = due + skipped + driven.missed;
+        let unsent = skipped + driven.missed;
+        let item = || {
+            AuditItem {
+            id: "arrivals".to_owned(),
+            title: "every transaction that was due was sent".to_owned(),
+            verdict: if unsent == 0 { Verdict::Pass } else { Verdict::Fail },
+            measured: format!(
+                "{} missed, {skipped} skipped, of {all} due",
+                driven.missed
+            ),
+            required: "0 missed, 0 skipped".to_owned(),
+            note: (unsent > 0).then(|| {
+                "the server (or the number of clients) could not keep up with the rate: its response times are those of the transactions that were sent"
+                    .to_owned()
+            }),
+        }
+        };
+        self.asked
+            .options
+            .rate
+            .map(|_| item())
+            .into_iter()
+            .collect()
+    }
+}
+
+fn weights(program: &Program) -> impl Iterator<Item = f64> {
+    let scripts = program.scripts().iter();
+    scripts.map(|script| f64::from(script.weight))
+}

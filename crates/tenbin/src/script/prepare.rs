@@ -1,0 +1,97 @@
+//! pgbench's tables: making them, tidying them, and finding out how large they are.
+
+use crate::bank;
+use crate::bank::args::{Asked, TableArgs};
+use crate::exit::{Failure, Result};
+use crate::place::Place;
+use postgres::Client;
+use std::sync::atomic::AtomicBool;
+use tenbin_pgbench::Program;
+use tenbin_server::Origin;
+use tenbin_workload::bank::{Design, Size};
+
+const TABLES: [&str; 4] = [
+    "pgbench_accounts",
+    "pgbench_branches",
+    "pgbench_history",
+    "pgbench_tellers",
+];
+
+/// Makes pgbench's tables; those that are there are dropped only if tenbin made them and `replace`.
+pub(crate) fn make_tables(
+    place: &Place,
+    scale: u32,
+    replace: bool,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<()> {
+    let tables = TableArgs {
+        load_threads: None,
+        fillfactor: 100,
+        foreign_keys: false,
+        replace,
+    };
+    let asked = Asked {
+        size: Size::pgbench(scale),
+        explicit: true,
+    };
+    bank::load(place, Design::Pgbench, asked, &tables, false, stop, quiet)?;
+    Ok(())
+}
+
+fn existing(client: &mut Client) -> Result<Vec<String>> {
+    let names = TABLES.map(str::to_owned).to_vec();
+    let rows = client.query(
+        "SELECT relname::text FROM pg_class
+         WHERE relname = ANY ($1) AND pg_table_is_visible(oid) ORDER BY relname",
+        &[&names],
+    )?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Vacuums the two small tables, if they are there, as pgbench does before it begins. The history
+/// keeps its rows, which pgbench removes.
+pub(crate) fn vacuum(place: &Place) -> Result<()> {
+    let mut client = place.server.connect()?;
+    let there = existing(&mut client)?;
+    for table in ["pgbench_branches", "pgbench_tellers"] {
+        if there.iter().any(|name| name == table) {
+            client.batch_execute(&format!("VACUUM {table}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the tables on a server of our own, and gives the scale: that of the data where a built-in
+/// script says how to find it out, else as given.
+pub(crate) fn ready(
+    place: &Place,
+    program: &Program,
+    given: Option<u32>,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<u32> {
+    if place.server.origin != Origin::Dsn {
+        make_tables(place, given.unwrap_or(1), false, stop, quiet)?;
+    }
+    if !program.uses_builtin() {
+        return Ok(given.unwrap_or(1));
+    }
+    let mut client = place.server.connect()?;
+    if !existing(&mut client)?
+        .iter()
+        .any(|name| name == "pgbench_branches")
+    {
+        return Err(Failure::bad_input(
+            "there is no table pgbench_branches; make pgbench's tables first: tenbin bench -i -s SCALE --dsn …",
+        ));
+    }
+    let row = client.query_one("SELECT count(*) FROM pgbench_branches", &[])?;
+    let found = u32::try_from(row.get::<_, i64>(0)).unwrap_or(u32::MAX);
+    if given.is_some_and(|given| given != found) {
+        eprintln!(
+            "warning: scale option ignored, using count from pgbench_branches table ({found})"
+        );
+    }
+    Ok(found)
+}

@@ -1,0 +1,386 @@
+//! `tenbin bench` and `tenbin run` of scripts, beside pgbench itself.
+
+#[allow(
+    dead_code,
+    clippy::expect_used,
+    reason = "only the programs are of use here, not the server"
+)]
+#[path = "../../../pgbench/tests/it/pgbench.rs"]
+mod pgbench;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+use tenbin_server::{Embedded, Options, Source};
+
+const DEBIAN: &str = "/usr/lib/postgresql/15/bin";
+
+fn tenbin(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tenbin"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn server() -> (Embedded, String) {
+    let options = Options {
+        source: Source::bin(Path::new(DEBIAN)),
+        ..Options::default()
+    };
+    let server = Embedded::start(options).unwrap();
+    let target = server.tcp_target();
+    let dsn = format!(
+        "postgres://{}:{}@127.0.0.1:{}/{}",
+        target.user,
+        target.password.unwrap(),
+        server.port(),
+        target.database
+    );
+    let made = tenbin(&["bench", "-i", "-s", "1", "--dsn", &dsn]);
+    assert!(made.status.success(), "{made:?}");
+    (server, dsn)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// The layout of what was printed: numbers stand as `#`, and a line keeps its length where its
+/// columns have a fixed width, if `exact`.
+fn layout(printed: &str, exact: bool) -> Vec<String> {
+    let shape = |line: &str| {
+        let mut shape = String::new();
+        for word in line.split(' ').filter(|word| !word.is_empty()) {
+            let mut number = false;
+            for c in word.chars() {
+                let digit = c.is_ascii_digit() || number && c == '.';
+                if !(digit && number) {
+                    shape.push(if digit { '#' } else { c });
+                }
+                number = digit;
+            }
+            shape.push(' ');
+        }
+        if exact && line.starts_with("   ") {
+            shape += &line.len().to_string();
+        }
+        shape
+    };
+    printed.lines().map(shape).collect()
+}
+
+#[test]
+fn the_text_is_laid_out_as_pgbench_lays_it_out() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("mine.sql");
+    std::fs::write(&script, "\\set a 1\nSELECT :a;\n\\sleep 1 us\n").unwrap();
+    let mine = format!("{}@2", script.display());
+    let flags: [&[&str]; 6] = [
+        &["-S", "-t", "20", "-c", "2"],
+        &[
+            "-N", "-T", "3", "-c", "2", "-M", "prepared", "-P", "1", "-r",
+        ],
+        &[
+            "-f",
+            &mine,
+            "-S",
+            "-t",
+            "10",
+            "-r",
+            "--max-tries",
+            "3",
+            "--failures-detailed",
+            "-R",
+            "500",
+            "-L",
+            "100",
+        ],
+        &["-S", "-t", "10", "-c", "2", "-C"],
+        &["-t", "5", "-L", "50", "-M", "extended", "-s", "1"],
+        &["-f", &mine, "-t", "5", "-R", "400", "-D", "x=1", "-j", "1"],
+    ];
+    for flags in flags {
+        let ours = tenbin(&[&["bench", "-n", "--format", "pgbench"], flags, &[&dsn]].concat());
+        assert!(ours.status.success(), "{ours:?}");
+        let ours_out = text(&ours.stdout);
+        let progress = |printed: &[u8]| {
+            let printed = text(printed);
+            let line = printed.lines().find(|line| line.starts_with("progress:"));
+            line.map(|line| layout(line, true))
+        };
+        for (version, program) in pgbench::find() {
+            let mut command = Command::new(program);
+            let theirs = command.arg("-n").args(flags).arg(&dsn).output().unwrap();
+            assert!(theirs.status.success(), "{theirs:?}");
+            let theirs_out = text(&theirs.stdout);
+            // pgbench 15 tells each of several scripts, and the columns of commands, otherwise.
+            let exact = !version.contains("PostgreSQL) 15");
+            if !exact && flags.contains(&"-f") && flags.contains(&"-S") {
+                continue;
+            }
+            // The first line says whose text it is.
+            assert_eq!(
+                layout(&ours_out, exact)[1..],
+                layout(&theirs_out, exact)[1..],
+                "{version} {flags:?}\n{ours_out}\n{theirs_out}"
+            );
+            assert_eq!(
+                progress(&ours.stderr),
+                progress(&theirs.stderr),
+                "{flags:?}"
+            );
+        }
+        assert_eq!(progress(&ours.stderr).is_some(), flags.contains(&"-P"));
+    }
+}
+
+/// The number behind a line's beginning.
+fn number(printed: &str, beginning: &str) -> u64 {
+    let line = printed
+        .lines()
+        .find_map(|line| line.strip_prefix(beginning));
+    let digits = line.unwrap().split([' ', '/']).next().unwrap();
+    digits.parse().unwrap()
+}
+
+#[test]
+fn failures_are_counted_by_kind_and_tried_again() {
+    let (server, dsn) = server();
+    let mut client = server.connect().unwrap();
+    client
+        .batch_execute("CREATE TABLE counter AS SELECT 0 AS n")
+        .unwrap();
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("count.sql");
+    std::fs::write(
+        &script,
+        "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT n FROM counter;\n\\sleep 2 ms\nUPDATE counter SET n = n + 1;\nEND;\n",
+    )
+    .unwrap();
+    let bench = |tries: &str| {
+        let path = script.to_str().unwrap();
+        let given = [
+            "bench", "-n", "--format", "pgbench", "-c", "4", "-t", "20", "-r",
+        ];
+        let more = [
+            "--failures-detailed",
+            "--max-tries",
+            tries,
+            "-f",
+            path,
+            &dsn,
+        ];
+        let output = tenbin(&[&given[..], &more].concat());
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout)
+    };
+    let once = bench("1");
+    let done = number(&once, "number of transactions actually processed: ");
+    let failed = number(&once, "number of failed transactions: ");
+    assert!(failed > 0, "{once}");
+    assert_eq!(done + failed, 80, "{once}");
+    assert_eq!(number(&once, "number of serialization failures: "), failed);
+    assert_eq!(number(&once, "number of deadlock failures: "), 0);
+    let update = once.lines().find(|line| line.ends_with("n = n + 1;"));
+    let of_update = update.unwrap().split_whitespace().nth(1).unwrap();
+    assert_eq!(of_update, failed.to_string(), "{once}");
+
+    let again = bench("1000");
+    assert_eq!(
+        number(&again, "number of transactions actually processed: "),
+        80
+    );
+    assert_eq!(number(&again, "number of failed transactions: "), 0);
+    assert!(number(&again, "total number of retries: ") > 0, "{again}");
+    let counted: i32 = client
+        .query_one("SELECT n FROM counter", &[])
+        .unwrap()
+        .get(0);
+    assert_eq!(i64::from(counted).unsigned_abs(), done + 80);
+}
+
+/// Exit code 2 and these words, and nothing was made: the server named cannot be reached.
+fn refused(script: &str, arguments: &[&str], words: &[&str]) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sql");
+    std::fs::write(&path, script).unwrap();
+    let path = path.to_str().unwrap();
+    let nowhere = ["--dsn", "postgres://nobody@127.0.0.1:1/none"];
+    for command in [
+        &["bench", "-f", path][..],
+        &["run", path],
+        &["run", "script", path],
+    ] {
+        let output = tenbin(&[command, arguments, &nowhere].concat());
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{command:?}: {said}");
+        for word in words {
+            assert!(
+                said.contains(word),
+                "{command:?} should say {word:?}: {said}"
+            );
+        }
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn wrong_scripts_are_refused_with_their_place_before_anything_is_made() {
+    refused(
+        "SELECT 1;\n\\set a 1 +\n",
+        &[],
+        &["s.sql:2:", "syntax error", "^ error found here"],
+    );
+    refused("\\frob\n", &[], &["s.sql:1:2: invalid command"]);
+    refused(
+        "SELECT 1;\n\\if 1\nSELECT 2;\n",
+        &[],
+        &["s.sql:2:1: \\if without matching \\endif"],
+    );
+    refused(
+        "\\set a nosuch(1)\n",
+        &[],
+        &["s.sql:1:8: unexpected function name (nosuch)"],
+    );
+    let nested = "\\startpipeline\nSELECT 1;\n  \\startpipeline\n\\endpipeline\n";
+    refused(
+        nested,
+        &["--protocol", "extended"],
+        &["s.sql:3:3: already in pipeline mode"],
+    );
+    refused(
+        nested,
+        &["--protocol", "simple"],
+        &["s.sql:1:1: cannot use pipeline mode"],
+    );
+    refused(
+        "\\shell true\n",
+        &[],
+        &["s.sql:1:1: shell commands are off", "--allow-shell"],
+    );
+    refused(
+        "SELECT 1;",
+        &["-D", "x"],
+        &["invalid variable definition: \"x\""],
+    );
+}
+
+#[test]
+fn clients_leave_on_an_error_and_the_command_says_why() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sql");
+    for (script, words) in [
+        (
+            "SELECT 1;\n\\set a 1 / (:client_id - :client_id)\n",
+            ["s.sql:2:10: division by zero", "2 of 2 clients left"],
+        ),
+        (
+            "\\set a :nobody + 1\n",
+            [
+                "s.sql:1:8: undefined variable \"nobody\"",
+                "2 of 2 clients left",
+            ],
+        ),
+        (
+            "SELECT nosuch;\n",
+            [
+                "42703: column \"nosuch\" does not exist",
+                "2 of 2 clients left",
+            ],
+        ),
+    ] {
+        std::fs::write(&path, script).unwrap();
+        let file = path.to_str().unwrap();
+        let output = tenbin(&[
+            "bench", "-n", "-c", "2", "-T", "600", "-f", file, "--format", "pgbench", &dsn,
+        ]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        for word in words {
+            assert!(said.contains(word), "{word:?}: {said}");
+        }
+        assert!(text(&output.stdout).contains("transactions actually processed: 0\n"));
+    }
+}
+
+#[test]
+fn a_run_of_scripts_leaves_a_directory_that_says_what_was_due() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("read.sql"), "\\set aid random(1, 100000 * :scale)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n").unwrap();
+    std::fs::write(
+        path("write.sql"),
+        "INSERT INTO pgbench_history (delta) VALUES (CAST(:by AS int));\n",
+    )
+    .unwrap();
+    let (read, write, out) = (
+        format!("{}@3", path("read.sql")),
+        path("write.sql"),
+        path("run"),
+    );
+    let given = [
+        "run", &read, &write, "--pg-bin", DEBIAN, "-c", "4", "-D", "by=5",
+    ];
+    let load = [
+        "--rate",
+        "200",
+        "--latency-limit",
+        "1000",
+        "--warmup",
+        "0.5",
+        "-d",
+        "2s",
+    ];
+    let output = tenbin(&[&given[..], &load, &["--json", "--out", &out]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let count =
+        |name: &str, what: &str| run["result"]["transactions"][name][what].as_u64().unwrap();
+    let (reads, writes) = (
+        count(&path("read.sql"), "count"),
+        count(&path("write.sql"), "count"),
+    );
+    // 400 expected; six standard deviations.
+    assert!((280..520).contains(&(reads + writes)), "{reads} {writes}");
+    assert!(reads > writes && writes > 0, "{reads} {writes}");
+    assert_eq!(run["result"]["missed"], 0);
+    assert_eq!(count(&write, "late") + count(&write, "skipped"), 0);
+    assert_eq!(run["workload"]["pacing"], "open loop, 200 a second");
+    assert_eq!(run["workload"]["parameters"]["define_by"], "5");
+    assert_eq!(run["result"]["audit"][0]["id"], "arrivals");
+    assert_eq!(run["result"]["audit"][0]["verdict"], "PASS");
+    for file in ["run.json", "report.html", "transactions.parquet"] {
+        assert!(folder.path().join("run").join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn an_overloaded_open_loop_shows_what_it_missed() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("slow.sql");
+    std::fs::write(&path, "\\sleep 100 ms\nSELECT 1;\n").unwrap();
+    let out = folder.path().join("run");
+    let given = [
+        "bench",
+        "--pg-bin",
+        DEBIAN,
+        "-f",
+        path.to_str().unwrap(),
+        "-c",
+        "2",
+        "-T",
+        "2",
+    ];
+    let more = ["-R", "200", "--json", "--out", out.to_str().unwrap()];
+    let output = tenbin(&[&given[..], &more].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(run["result"]["missed"].as_u64().unwrap() > 200, "{run}");
+    assert_eq!(run["result"]["audit"][0]["verdict"], "FAIL");
+    let kind = &run["result"]["transactions"][path.to_str().unwrap()];
+    assert!(kind["wait_ms"]["max"].as_f64().unwrap() > 500.0, "{kind}");
+}
