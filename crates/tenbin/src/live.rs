@@ -337,6 +337,7 @@ mod tests {
                 phase: Phase::Measurement,
                 elapsed_s,
                 remaining_s: 1.0,
+                whole_s: elapsed_s as i64,
                 kinds: &[kind],
             });
             (recent.0[0].per_s(), recent.0[0].p90_ms)
