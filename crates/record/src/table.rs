@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
 /// Rows of one row group: the rows a writer keeps in memory.
-pub(crate) const GROUP_ROWS: usize = 131_072;
+pub(crate) const GROUP_ROWS: usize = 16_384;
 /// Rows of one message to the writer's thread.
 const CHUNK_ROWS: usize = 4_096;
 /// Messages that may wait for the writer's thread.

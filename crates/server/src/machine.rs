@@ -14,7 +14,8 @@ pub struct Machine {
     pub cores: usize,
     /// Free on the file system of the data.
     pub free_bytes: u64,
-    /// Whether the data is on a rotating disk; what cannot be told (a network file system) is not.
+    /// Whether the data is on a rotating disk; what cannot be told (a network file system, a
+    /// hypervisor's disk) is not.
     pub rotational: bool,
 }
 
@@ -54,13 +55,23 @@ fn cgroup_limit_bytes() -> Option<u64> {
         .min()
 }
 
-/// Asks the block device under `path`, or the disk it is a partition of.
+/// Asks the block device under `path`, or the disk it is a partition of. A hypervisor's disk says
+/// that it rotates unless someone told the hypervisor otherwise: it is not believed.
 fn rotational(path: &Path) -> bool {
     let Ok(meta) = fs::metadata(path) else {
         return false;
     };
     let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
     let device = format!("/sys/dev/block/{major}:{minor}");
+    let Ok(bus) = fs::canonicalize(&device) else {
+        return false;
+    };
+    if ["/virtio", "/vbd-", "/xen"]
+        .iter()
+        .any(|virtual_bus| bus.to_string_lossy().contains(virtual_bus))
+    {
+        return false;
+    }
     ["queue/rotational", "../queue/rotational"]
         .iter()
         .find_map(|file| fs::read_to_string(Path::new(&device).join(file)).ok())

@@ -22,6 +22,15 @@ pub struct Setting {
     pub reason: String,
 }
 
+/// `random_page_cost`, `effective_io_concurrency` and why.
+fn disk(machine: &Machine) -> (&'static str, &'static str, &'static str) {
+    if machine.rotational {
+        ("4", "2", "the data is on a rotating disk")
+    } else {
+        ("1.1", "16", "the data is on no disk known to rotate")
+    }
+}
+
 /// The defaults for a benchmark on this machine.
 ///
 /// Durability is the server's own: `fsync`, `synchronous_commit` and `full_page_writes`
@@ -34,16 +43,12 @@ pub struct Setting {
 #[must_use]
 pub fn defaults(machine: &Machine, connections: u32, version: Version) -> Vec<Setting> {
     let memory = machine.memory_bytes;
-    let max_wal = (machine.free_bytes / 8).clamp(GIB, 64 * GIB);
+    // A power of two, lest every run on a filling disk have another.
+    let max_wal = 1 << (machine.free_bytes / 8).clamp(GIB, 64 * GIB).ilog2();
     let shared_buffers = (memory / 4).max(128 * MIB);
-    let max_connections = u64::from(connections) + 20;
-    let max_connections = max_connections.max(100);
+    let max_connections = (u64::from(connections) + 20).max(100);
     let workers = machine.cores.max(8).to_string();
-    let (page_cost, io_concurrency, disk) = if machine.rotational {
-        ("4", "2", "the data is on a rotating disk")
-    } else {
-        ("1.1", "16", "the data is not on a rotating disk")
-    };
+    let (page_cost, io_concurrency, disk) = disk(machine);
     let mut settings = Vec::new();
     let mut set = |name: &str, value: &str, reason: &str| {
         settings.push(Setting {
@@ -113,9 +118,17 @@ pub fn defaults(machine: &Machine, connections: u32, version: Version) -> Vec<Se
     );
     set("random_page_cost", page_cost, disk);
     set("effective_io_concurrency", io_concurrency, disk);
-    set("max_worker_processes", &workers, "one for each core");
+    set(
+        "max_worker_processes",
+        &workers,
+        "one for each core, at least 8",
+    );
     if version.num() >= 100_000 {
-        set("max_parallel_workers", &workers, "one for each core");
+        set(
+            "max_parallel_workers",
+            &workers,
+            "one for each core, at least 8",
+        );
     }
     set(
         "timezone",
@@ -350,7 +363,7 @@ mod tests {
         let settings = defaults(&machine(24, 80, false), 10, Version::from_num(180_006));
         assert_eq!(value(&settings, "shared_buffers"), "6144MB");
         assert_eq!(value(&settings, "effective_cache_size"), "18432MB");
-        assert_eq!(value(&settings, "max_wal_size"), "10240MB");
+        assert_eq!(value(&settings, "max_wal_size"), "8192MB");
         assert_eq!(value(&settings, "random_page_cost"), "1.1");
         assert_eq!(value(&settings, "max_connections"), "100");
         let small = defaults(&machine(0, 0, true), 1000, Version::from_num(90_624));

@@ -2,6 +2,7 @@
 //! redrawn, elsewhere a line now and then. All of it goes to standard error.
 
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
@@ -102,6 +103,7 @@ pub(crate) struct RunView<'a> {
     total_s: f64,
     /// Index of the kind that is also shown by the minute, and what that rate is called.
     per_minute: Option<PerMinute>,
+    recent: Recent,
 }
 
 impl<'a> RunView<'a> {
@@ -117,16 +119,73 @@ impl<'a> RunView<'a> {
             names,
             total_s,
             per_minute,
+            recent: Recent::default(),
         }
     }
 
     /// Takes a snapshot.
     pub(crate) fn update(&mut self, progress: &Progress<'_>) {
+        self.recent.add(progress);
         let (names, total_s, per_minute) = (self.names, self.total_s, self.per_minute);
+        let recent = &self.recent.0;
         self.live.show(
-            || block(names, total_s, per_minute, progress),
-            || line(per_minute, progress),
+            || block(names, total_s, per_minute, progress, recent),
+            || line(per_minute, progress, recent),
         );
+    }
+}
+
+/// Seconds whose mean is shown as the rate now: paced terminals answer a handful a second.
+const RECENT_S: usize = 5;
+
+/// What each kind did of late.
+#[derive(Default)]
+struct Recent(Vec<RecentKind>);
+
+#[derive(Default)]
+struct RecentKind {
+    /// Answers in each of the last seconds, the oldest first.
+    per_s: VecDeque<u64>,
+    second: u64,
+    /// Of the last second that had answers.
+    p50_ms: f64,
+    p90_ms: f64,
+}
+
+impl Recent {
+    /// Takes the last full second's figures, which a snapshot repeats until the next is full.
+    fn add(&mut self, progress: &Progress<'_>) {
+        self.0
+            .resize_with(progress.kinds.len(), RecentKind::default);
+        for (recent, now) in self.0.iter_mut().zip(progress.kinds) {
+            let second = crate::units::whole(progress.elapsed_s.floor());
+            if recent.second == second && !recent.per_s.is_empty() {
+                recent.per_s.pop_back();
+            }
+            recent.second = second;
+            recent.per_s.push_back(now.per_s);
+            if recent.per_s.len() > RECENT_S {
+                recent.per_s.pop_front();
+            }
+            if now.per_s > 0 {
+                (recent.p50_ms, recent.p90_ms) = (now.p50_ms, now.p90_ms);
+            }
+        }
+    }
+}
+
+impl RecentKind {
+    fn per_s(&self) -> f64 {
+        self.per_s.iter().sum::<u64>() as f64 / self.per_s.len().max(1) as f64
+    }
+}
+
+/// A rate with a decimal where it is small.
+fn rate(value: f64) -> String {
+    if value < 10.0 {
+        format!("{value:.1}")
+    } else {
+        HumanCount(crate::units::whole(value)).to_string()
     }
 }
 
@@ -141,12 +200,13 @@ fn phase(phase: Phase) -> &'static str {
 }
 
 /// The present rates: `74,040 NOPM · 2,468 transactions/s`.
-fn rates(per_minute: Option<PerMinute>, separator: &str, progress: &Progress<'_>) -> String {
-    let per_s: u64 = progress.kinds.iter().map(|kind| kind.per_s).sum();
-    let all = format!("{} transactions/s", HumanCount(per_s));
-    match per_minute.and_then(|(kind, metric)| Some((progress.kinds.get(kind)?, metric))) {
+fn rates(per_minute: Option<PerMinute>, separator: &str, recent: &[RecentKind]) -> String {
+    let all = recent.iter().map(RecentKind::per_s).sum();
+    let all = format!("{} transactions/s", rate(all));
+    match per_minute.and_then(|(kind, metric)| Some((recent.get(kind)?, metric))) {
         Some((kind, metric)) => {
-            format!("{} {metric}{separator}{all}", HumanCount(kind.per_s * 60))
+            let per_minute = crate::units::whole(kind.per_s() * 60.0);
+            format!("{} {metric}{separator}{all}", HumanCount(per_minute))
         }
         None => all,
     }
@@ -157,6 +217,7 @@ fn block(
     total_s: f64,
     per_minute: Option<PerMinute>,
     progress: &Progress<'_>,
+    recent: &[RecentKind],
 ) -> String {
     let mut text = format!(
         "{:<11} {} {} left\n",
@@ -169,7 +230,7 @@ fn block(
     let _ = writeln!(
         text,
         "  now {} · {} errors · {} retries",
-        rates(per_minute, " · ", progress),
+        rates(per_minute, " · ", recent),
         HumanCount(errors),
         HumanCount(retries)
     );
@@ -178,29 +239,29 @@ fn block(
         "  {:<14}{:>10}{:>12}{:>12}{:>10}",
         "transaction", "now/s", "p50 [ms]", "p90 [ms]", "errors"
     );
-    for (name, kind) in names.iter().zip(progress.kinds) {
+    for ((name, kind), recent) in names.iter().zip(progress.kinds).zip(recent) {
         let _ = writeln!(
             text,
             "  {:<14}{:>10}{:>12.2}{:>12.2}{:>10}",
             name,
-            HumanCount(kind.per_s).to_string(),
-            kind.p50_ms,
-            kind.p90_ms,
+            rate(recent.per_s()),
+            recent.p50_ms,
+            recent.p90_ms,
             HumanCount(kind.errors).to_string()
         );
     }
     text
 }
 
-fn line(per_minute: Option<PerMinute>, progress: &Progress<'_>) -> String {
+fn line(per_minute: Option<PerMinute>, progress: &Progress<'_>, recent: &[RecentKind]) -> String {
     let errors: u64 = progress.kinds.iter().map(|kind| kind.errors).sum();
     let kind = per_minute.map_or(0, |(kind, _)| kind);
-    let p90_ms = progress.kinds.get(kind).map_or(0.0, |kind| kind.p90_ms);
+    let p90_ms = recent.get(kind).map_or(0.0, |kind| kind.p90_ms);
     format!(
         "{}: {} left, now {}, p90 {p90_ms:.1} ms, {} errors",
         phase(progress.phase),
         clock(progress.remaining_s),
-        rates(per_minute, ", ", progress),
+        rates(per_minute, ", ", recent),
         HumanCount(errors)
     )
 }
@@ -240,7 +301,10 @@ mod tests {
             whole_s: 30,
             kinds: &[kind, kind],
         };
-        let text = block(&names, 70.0, Some((0, "NOPM")), &progress);
+        let mut recent = Recent::default();
+        recent.add(&progress);
+        let recent = recent.0;
+        let text = block(&names, 70.0, Some((0, "NOPM")), &progress, &recent);
         assert!(
             text.contains("74,040 NOPM") && text.contains("2,468 transactions/s"),
             "{text}"
@@ -252,11 +316,39 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
         );
-        let line = line(Some((0, "NOPM")), &progress);
+        let line = line(Some((0, "NOPM")), &progress, &recent);
         assert_eq!(
             line,
             "measuring: 0:40 left, now 74,040 NOPM, 2,468 transactions/s, p90 2.2 ms, 2 errors"
         );
-        assert!(super::line(None, &progress).contains("now 2,468 transactions/s, p90"));
+        assert!(super::line(None, &progress, &recent).contains("now 2,468 transactions/s, p90"));
+    }
+
+    #[test]
+    fn a_rate_is_the_mean_of_the_last_seconds() {
+        let mut recent = Recent::default();
+        let mut at = |elapsed_s: f64, per_s: u64| {
+            let kind = KindProgress {
+                per_s,
+                p90_ms: per_s as f64,
+                ..KindProgress::default()
+            };
+            recent.add(&Progress {
+                phase: Phase::Measurement,
+                elapsed_s,
+                remaining_s: 1.0,
+                kinds: &[kind],
+            });
+            (recent.0[0].per_s(), recent.0[0].p90_ms)
+        };
+        assert_eq!(at(1.0, 4), (4.0, 4.0));
+        assert_eq!(at(1.7, 4), (4.0, 4.0), "the same second once more");
+        assert_eq!(at(2.0, 0), (2.0, 4.0));
+        let last = (3..=7).map(|second| at(f64::from(second), 1)).last();
+        assert_eq!(last, Some((1.0, 1.0)), "older seconds are forgotten");
+        assert_eq!(
+            (rate(0.25), rate(9_876.5)),
+            ("0.2".to_owned(), "9,877".to_owned())
+        );
     }
 }

@@ -65,3 +65,67 @@ fn main() -> ExitCode {
     };
     exit::finish(result)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Commands in the fenced blocks of a page, each as its words.
+    fn commands(page: &str) -> Vec<Vec<String>> {
+        let mut fence: Option<&str> = None;
+        let mut commands = Vec::new();
+        for line in page.lines() {
+            if let Some(language) = line.strip_prefix("```") {
+                fence = fence.is_none().then_some(language);
+            }
+            // Help indents its examples; at the margin is its prose.
+            let shown = match fence {
+                Some("text") => line.starts_with("  "),
+                Some(_) => true,
+                None => false,
+            };
+            let line = line.trim().trim_start_matches("$ ");
+            let called = ["cargo run --release --", "target/release/tenbin", "tenbin"]
+                .iter()
+                .find_map(|program| line.strip_prefix(program)?.strip_prefix(' '));
+            let Some(arguments) = called.filter(|_| shown) else {
+                continue;
+            };
+            // What follows two spaces, a comment sign or a redirection is not the command's.
+            let end = ["  ", " #", " >", " |"]
+                .iter()
+                .filter_map(|end| arguments.find(end));
+            let arguments = &arguments[..end.min().unwrap_or(arguments.len())];
+            commands.push(
+                std::iter::once("tenbin")
+                    .chain(arguments.split_whitespace())
+                    .map(|word| word.trim_matches('\'').to_owned())
+                    .collect(),
+            );
+        }
+        commands
+    }
+
+    #[test]
+    fn every_command_in_the_guide_and_in_the_examples_of_help_is_understood() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut pages = vec![root.join("README.md")];
+        let guide = std::fs::read_dir(root.join("docs")).unwrap();
+        pages.extend(
+            guide
+                .map(|entry| entry.unwrap().path())
+                .filter(|path| path.extension().is_some_and(|end| end == "md")),
+        );
+        let mut understood = 0;
+        for page in pages {
+            for words in commands(&std::fs::read_to_string(&page).unwrap()) {
+                if let Err(error) = Cli::try_parse_from(&words) {
+                    panic!("{}: {words:?}: {error}", page.display());
+                }
+                understood += 1;
+            }
+        }
+        assert!(understood >= 15, "only {understood} commands were found");
+    }
+}

@@ -9,30 +9,44 @@ use std::sync::{Arc, Mutex};
 use tenbin_record::run as record;
 use tenbin_server::{Embedded, Origin, Progress, Server, Source};
 
-/// Which server.
-#[derive(Args, Debug, Clone)]
-#[group(id = "place", multiple = false)]
-pub(crate) struct WhichArgs {
+/// Which programs a server of our own runs.
+#[derive(Args, Debug, Clone, Default)]
+#[group(multiple = false)]
+pub(crate) struct SourceArgs {
     /// Release to fetch and run: 18, 17.5, 9.6 [default: the newest]
     #[arg(long, value_name = "VERSION")]
     pub(crate) pg: Option<String>,
     /// Directory of installed server programs, as `pg_config --bindir` prints
     #[arg(long, value_name = "DIR")]
     pub(crate) pg_bin: Option<PathBuf>,
+}
+
+/// Which server.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct WhichArgs {
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
     /// A server that someone else runs: `postgres://user@host:5432/database`
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["pg", "pg_bin"])]
     pub(crate) dsn: Option<String>,
 }
 
 /// How a server of our own is set up.
 #[derive(Args, Debug, Clone, Default)]
-pub(crate) struct EmbeddedArgs {
+pub(crate) struct SetupArgs {
     /// Setting of the embedded server; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
     /// Put the write-ahead log of the embedded server in a new directory under this one
     #[arg(long, value_name = "DIR")]
     pub(crate) wal_dir: Option<PathBuf>,
+}
+
+/// How a server of our own is set up that lives as long as the command.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct EmbeddedArgs {
+    #[command(flatten)]
+    pub(crate) setup: SetupArgs,
     /// Put the data of the embedded server in a new directory under this one [default: the temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
@@ -54,8 +68,8 @@ impl From<tenbin_server::Error> for Failure {
     }
 }
 
-impl WhichArgs {
-    /// The programs to run, when it is not someone else's server.
+impl SourceArgs {
+    /// The programs to run.
     pub(crate) fn source(&self) -> Result<Source> {
         Ok(match (&self.pg, &self.pg_bin) {
             (Some(version), _) => Source::release(version)?,
@@ -65,7 +79,7 @@ impl WhichArgs {
     }
 }
 
-impl EmbeddedArgs {
+impl SetupArgs {
     /// The user's settings, name and value.
     pub(crate) fn settings(&self) -> Result<Vec<(String, String)>> {
         let parsed = self
@@ -86,8 +100,8 @@ impl Place {
         quiet: bool,
     ) -> Result<Self> {
         if let Some(dsn) = &which.dsn {
-            if !setup.set.is_empty()
-                || setup.wal_dir.is_some()
+            if !setup.setup.set.is_empty()
+                || setup.setup.wal_dir.is_some()
                 || setup.data_dir.is_some()
                 || !tablespaces.is_empty()
             {
@@ -100,17 +114,17 @@ impl Place {
                 embedded: None,
             });
         }
-        let settings = setup.settings()?;
+        let settings = setup.setup.settings()?;
         let live = Mutex::new(Live::new(quiet));
         let live = Arc::new(live);
         let shown = Arc::clone(&live);
         let embedded = Embedded::start(tenbin_server::Options {
-            source: which.source()?,
+            source: which.source.source()?,
             settings,
             connections,
             port: None,
             run_root: setup.data_dir.clone(),
-            wal_parent: setup.wal_dir.clone(),
+            wal_parent: setup.setup.wal_dir.clone(),
             tablespaces,
             progress: Progress::new(move |step, elapsed| {
                 if let Ok(mut live) = shown.lock() {
@@ -125,6 +139,20 @@ impl Place {
         Ok(Self {
             server,
             embedded: Some(embedded),
+        })
+    }
+
+    /// The schema that unqualified names are made in: the target's search path decides.
+    pub(crate) fn schema(&self) -> Result<String> {
+        let row = self
+            .server
+            .connect()?
+            .query_one("SELECT current_schema()::text", &[])?;
+        row.get::<_, Option<String>>(0).ok_or_else(|| {
+            Failure::bad_input(format!(
+                "no schema of the search path exists in {}: create one, or name another with ?options=-csearch_path%3DNAME in the connection string",
+                self.server.target
+            ))
         })
     }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 4] = ["load", "driver", "stub", "pgbench"];
+pub(crate) const NAMES: [&str; 6] = ["load", "driver", "terminals", "stub", "growth", "pgbench"];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
 pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
@@ -30,20 +30,27 @@ pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
         &[],
     )?;
     let mut rows = vec![Row::new("what", "tenbin", "peer", "ratio", "reach")];
-    if chosen("load") {
-        rows.extend(rows::load(pairs)?);
-    }
-    if chosen("driver") {
-        rows.extend(driver::driver(pairs)?);
-    }
-    if chosen("stub") {
-        rows.extend(stub::stub()?);
-    }
-    if chosen("pgbench") {
-        rows.extend(pgbench::pgbench(pairs)?);
+    let mut failed = Ok(());
+    for name in NAMES {
+        // What was measured before one fails is worth printing.
+        if chosen(name) && failed.is_ok() {
+            failed = measure(name, pairs).map(|measured| rows.extend(measured));
+        }
     }
     print(&rows);
-    Ok(())
+    failed
+}
+
+fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
+    match name {
+        "load" => rows::load(pairs),
+        "driver" => driver::driver(pairs),
+        "terminals" => driver::terminals(),
+        "stub" => stub::stub(),
+        "growth" => stub::growth(),
+        "pgbench" => pgbench::pgbench(pairs),
+        unknown => bail!("there is no bench {unknown}"),
+    }
 }
 
 /// One line of the table.

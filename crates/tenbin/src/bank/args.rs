@@ -40,7 +40,7 @@ pub(crate) struct PgbenchArgs {
 
 /// TPC-A's tables.
 #[derive(Args, Debug, Clone)]
-pub(crate) struct TpcaArgs {
+pub(crate) struct TpcaLoadArgs {
     /// Transactions per second to scale to [default: what is loaded already, else 10]
     #[arg(short, long, value_name = "TPS", allow_negative_numbers = true, value_parser = scale)]
     pub(crate) scale: Option<u32>,
@@ -176,7 +176,7 @@ impl PgbenchArgs {
     }
 }
 
-impl TpcaArgs {
+impl TpcaLoadArgs {
     /// What the command line asks for, or would load.
     pub(crate) fn size(&self) -> Result<Asked> {
         let ratio = self.tpca_ratio;
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn ratios_make_sizes_and_sizes_scales() {
-        let args = |ratio: &str| TpcaArgs {
+        let args = |ratio: &str| TpcaLoadArgs {
             scale: Some(7),
             tpca_ratio: ratio.parse().unwrap(),
             tables: TableArgs {

@@ -1,6 +1,6 @@
 //! What the tables hold before a run, and whether they hold what they should after it.
 
-use super::prepare::{SCHEMA, Tables};
+use super::prepare::Tables;
 use crate::exit::{Class, Failure, Result};
 use crate::live::Live;
 use crate::place::Place;
@@ -34,13 +34,13 @@ impl Ledger {
     /// only warm the cache.
     pub(super) fn begin(&self, place: &Place, ran: Ran) -> Result<()> {
         let mut client = place.server.connect()?;
-        let design = self.tables.design;
+        let Tables { design, schema, .. } = &self.tables;
         match &self.tables.meta {
             Some(meta) if !meta.past.ran => {}
-            _ => self.before.set(bank::sums(&mut client, design, SCHEMA)?),
+            _ => self.before.set(bank::sums(&mut client, *design, schema)?),
         }
         if self.tables.meta.is_some() {
-            bank::mark_ran(&mut client, design, SCHEMA, ran)?;
+            bank::mark_ran(&mut client, *design, schema, ran)?;
         }
         Ok(())
     }
@@ -95,8 +95,8 @@ pub(crate) fn check(
 ) -> Result<Vec<Check>> {
     let mut live = Live::new(quiet);
     live.step("checking the data …");
-    let client = place.server.connect()?;
-    let results = bank::check(design, SCHEMA, client, watch, stop)?;
+    let (client, schema) = (place.server.connect()?, place.schema()?);
+    let results = bank::check(design, &schema, client, watch, stop)?;
     Ok(results.into_iter().map(recorded).collect())
 }
 

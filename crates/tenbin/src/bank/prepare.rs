@@ -8,13 +8,11 @@ use postgres::NoTls;
 use std::sync::atomic::AtomicBool;
 use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size};
 
-/// The schema of the target's search path that everything goes to.
-pub(super) const SCHEMA: &str = "public";
-
 /// Tables to run on.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
     pub(crate) design: Design,
+    pub(crate) schema: String,
     pub(crate) size: Size,
     /// None for tables that pgbench made.
     pub(crate) meta: Option<Meta>,
@@ -30,9 +28,10 @@ pub(crate) fn load(
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<Tables> {
+    let schema = place.schema()?;
     if reuse
         && !args.replace
-        && let Some(tables) = existing(place, design)?
+        && let Some(tables) = existing(place, design, &schema)?
     {
         return taken(tables, asked, quiet);
     }
@@ -40,6 +39,7 @@ pub(crate) fn load(
         fillfactor: args.fillfactor,
         foreign_keys: args.foreign_keys,
         threads: args.load_threads.unwrap_or_else(cores),
+        schema: schema.clone(),
         replace: args.replace,
         available_bytes: loading::available_bytes(place),
         ..LoadOptions::new(design, asked.size)
@@ -57,17 +57,19 @@ pub(crate) fn load(
     show.done(&loaded.progress);
     Ok(Tables {
         design,
+        schema,
         size: loaded.meta.size,
         meta: Some(loaded.meta),
     })
 }
 
 /// Whole tables that are there already; the load itself refuses what it must not touch.
-fn existing(place: &Place, design: Design) -> Result<Option<Tables>> {
+fn existing(place: &Place, design: Design, schema: &str) -> Result<Option<Tables>> {
     let mut client = place.server.connect()?;
-    Ok(match bank::inspect(&mut client, design, SCHEMA)? {
+    Ok(match bank::inspect(&mut client, design, schema)? {
         Existing::Complete(meta) => Some(Tables {
             design,
+            schema: schema.to_owned(),
             size: meta.size,
             meta: Some(meta),
         }),
@@ -75,6 +77,7 @@ fn existing(place: &Place, design: Design) -> Result<Option<Tables>> {
             size: Some(size), ..
         } => Some(Tables {
             design,
+            schema: schema.to_owned(),
             size,
             meta: None,
         }),

@@ -1,6 +1,6 @@
 //! TPC-A on its tables.
 
-use super::args::{TpcaArgs, TpcaDriveArgs};
+use super::args::{TpcaDriveArgs, TpcaLoadArgs};
 use super::ledger::Ledger;
 use crate::exit::Result;
 use crate::place::Place;
@@ -30,7 +30,7 @@ pub(crate) struct TpcaRun {
 /// Loads what is missing and settles how it will be driven.
 pub(crate) fn prepare(
     place: &Place,
-    load: &TpcaArgs,
+    load: &TpcaLoadArgs,
     drive: &TpcaDriveArgs,
     seed: u64,
     stop: &AtomicBool,

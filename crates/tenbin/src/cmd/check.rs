@@ -48,9 +48,8 @@ pub(crate) fn run(args: &Args) -> Result {
     let (Workload::Tpcc(what) | Workload::Tpcb(what) | Workload::Tpca(what)) = &args.workload;
     let stop = signals::stop_flag()?;
     let which = WhichArgs {
-        pg: None,
-        pg_bin: None,
         dsn: Some(what.dsn.clone()),
+        ..WhichArgs::default()
     };
     let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), what.json)?;
     let bank = |design| bank::check(&place, design, None, what.json, &stop);

@@ -60,7 +60,7 @@ struct TpcaArgs {
     #[arg(long, value_name = "URL")]
     dsn: String,
     #[command(flatten)]
-    load: bank::args::TpcaArgs,
+    load: bank::args::TpcaLoadArgs,
 }
 
 pub(crate) fn run(args: Args) -> Result {
@@ -81,9 +81,8 @@ pub(crate) fn run(args: Args) -> Result {
 
 fn open(dsn: String) -> Result<Place> {
     let which = WhichArgs {
-        pg: None,
-        pg_bin: None,
         dsn: Some(dsn),
+        ..WhichArgs::default()
     };
     let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), false)?;
     eprintln!("{}", place.describe());

@@ -1,8 +1,8 @@
 //! `tenbin server`: releases at hand, and servers that outlive the command that starts them.
 
-use crate::exit::{Answer, Failure, Result};
+use crate::exit::{Answer, Result};
 use crate::live::Live;
-use crate::place::{EmbeddedArgs, WhichArgs};
+use crate::place::{SetupArgs, SourceArgs};
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -37,9 +37,9 @@ enum Action {
         /// The server's directory; its data stays there
         directory: PathBuf,
         #[command(flatten)]
-        which: WhichArgs,
+        source: SourceArgs,
         #[command(flatten)]
-        setup: EmbeddedArgs,
+        setup: SetupArgs,
         /// Connections to allow for
         #[arg(long, value_name = "N", default_value = "100")]
         connections: u32,
@@ -64,17 +64,12 @@ pub(crate) fn run(args: Args) -> Result {
         Action::List { json } => list(json)?,
         Action::Start {
             directory,
-            which,
+            source,
             setup,
             connections,
         } => {
-            if which.dsn.is_some() {
-                return Err(Failure::bad_input(
-                    "--dsn names a server that runs already; leave it out",
-                ));
-            }
             let options = Options {
-                source: which.source()?,
+                source: source.source()?,
                 settings: setup.settings()?,
                 connections,
                 wal_parent: setup.wal_dir.clone(),

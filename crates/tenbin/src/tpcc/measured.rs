@@ -21,6 +21,7 @@ pub(super) fn measured<T: Tally>(
         .iter()
         .map(|kind| KindMeasured {
             due: kind.due(),
+            errors: kind.errors.count(),
             response: durations(&kind.response),
             keying: durations(&kind.keying),
             think: durations(&kind.think),

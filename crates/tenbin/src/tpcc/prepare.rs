@@ -14,9 +14,6 @@ use tenbin_workload::tpcc::Rules;
 use tenbin_workload::tpcc::checks::{self, CheckError};
 use tenbin_workload::tpcc::load::{self, Existing, LoadOptions, Meta};
 
-/// The schema of the target's search path that everything goes to.
-const SCHEMA: &str = "public";
-
 /// Tablespaces that an embedded server must have: those named by a directory get a name of our own.
 pub(crate) fn tablespaces(args: &LoadArgs) -> (Vec<(String, PathBuf)>, BTreeMap<String, String>) {
     let mut made: Vec<(String, PathBuf)> = Vec::new();
@@ -50,9 +47,10 @@ pub(crate) fn load(
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<Meta> {
+    let schema = place.schema()?;
     let mut client = place.server.connect()?;
     if reuse && !args.replace {
-        match load::inspect(&mut client, SCHEMA)? {
+        match load::inspect(&mut client, &schema)? {
             Existing::Complete(meta)
                 if args.warehouses.is_none_or(|asked| asked == meta.warehouses) =>
             {
@@ -60,7 +58,7 @@ pub(crate) fn load(
             }
             Existing::Complete(meta) => {
                 return Err(Failure::bad_input(format!(
-                    "the database holds {} warehouses, not {}: leave out --warehouses to use them, or load anew with --replace",
+                    "the database was loaded with --warehouses {}, not {}: leave out --warehouses to use what is there, or load anew with --replace",
                     meta.warehouses,
                     args.warehouses.unwrap_or(meta.warehouses)
                 )));
@@ -76,7 +74,7 @@ pub(crate) fn load(
         foreign_keys: !args.no_foreign_keys,
         partitions: args.partitions,
         tablespaces: relations,
-        schema: SCHEMA.to_owned(),
+        schema,
         replace: args.replace,
         available_bytes: loading::available_bytes(place),
         ..LoadOptions::default()
@@ -97,7 +95,7 @@ pub(crate) fn check(place: &Place, quiet: bool, stop: &AtomicBool) -> Result<Vec
     live.step("checking the data …");
     let config = place.server.target.config();
     let results = checks::check(
-        SCHEMA,
+        &place.schema()?,
         &Rules::default(),
         cores(),
         || config.connect(NoTls),

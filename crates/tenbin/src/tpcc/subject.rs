@@ -85,7 +85,7 @@ impl Subject for TpccRun {
     }
 
     fn begin(&self, place: &Place) -> Result<()> {
-        Ok(mark_ran(&mut place.server.connect()?, "public")?)
+        Ok(mark_ran(&mut place.server.connect()?, &place.schema()?)?)
     }
 
     fn judge(&self, driven: &Driven<TpccTally>, files: Files) -> Result<Judged> {

@@ -380,6 +380,11 @@ fn tables_that_pgbench_made_are_driven_checked_and_left() {
     };
     let checked = tenbin(&["check", "tpcb", "--dsn", &dsn]);
     assert_eq!(checked.status.code(), Some(0));
+    let loaded = tenbin(&["load", "tpca", "--dsn", &dsn, "--scale", "1"]);
+    let said = String::from_utf8_lossy(&loaded.stderr);
+    assert_eq!(loaded.status.code(), Some(0), "{said}");
+    let checked = tenbin(&["check", "tpca", "--dsn", &dsn]);
+    assert_eq!(checked.status.code(), Some(0));
     for refused in [
         &["load", "tpcb", "--dsn", &dsn, "--replace"][..],
         &["run", "tpcb", "--dsn", &dsn, "--scale", "3"],

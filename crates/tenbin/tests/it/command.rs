@@ -191,7 +191,13 @@ fn a_database_that_holds_something_else_is_left_alone() {
 #[test]
 fn a_server_of_someone_else_is_loaded_run_and_checked() {
     let server = server();
-    let dsn = dsn(&server);
+    // The target's schema is where its search path leads.
+    server
+        .connect()
+        .unwrap()
+        .batch_execute("CREATE SCHEMA bench")
+        .unwrap();
+    let dsn = format!("{}?options=-csearch_path%3Dbench", dsn(&server));
     let loaded = tenbin(&[
         "load",
         "tpcc",
@@ -223,7 +229,7 @@ fn a_server_of_someone_else_is_loaded_run_and_checked() {
             "/tmp/never",
         ],
         2,
-        &["holds 1 warehouses, not 3"],
+        &["--warehouses 1, not 3"],
     );
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("run");
@@ -252,7 +258,7 @@ fn a_server_of_someone_else_is_loaded_run_and_checked() {
     server
         .connect()
         .unwrap()
-        .batch_execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
+        .batch_execute("UPDATE bench.warehouse SET w_ytd = w_ytd + 1")
         .unwrap();
     let checked = tenbin(&["check", "tpcc", "--dsn", &dsn]);
     assert_eq!(checked.status.code(), Some(1));

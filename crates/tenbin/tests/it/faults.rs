@@ -196,6 +196,7 @@ fn measured(driven: &Driven<TpccTally>, options: &Options, c_load: NuRandC) -> M
             .iter()
             .map(|kind| KindMeasured {
                 due: kind.due(),
+                errors: kind.errors.count(),
                 response: durations(&kind.response),
                 keying: durations(&kind.keying),
                 think: durations(&kind.think),

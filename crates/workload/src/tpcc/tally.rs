@@ -61,10 +61,11 @@ impl TpccTally {
                 for &supply in &order.supplies {
                     self.remote_lines += self.abroad(order.warehouse, supply, tpcc);
                 }
-                if let Some(executed) = executed {
-                    self.orders += 1;
-                    self.rolled_back += u64::from(!executed.committed);
-                }
+                self.orders += 1;
+                // One that ended in an error counts as what it was to be: conflicts, which only
+                // those that write much meet, do not make the share another.
+                let rolled_back = executed.map_or(order.rollback, |executed| !executed.committed);
+                self.rolled_back += u64::from(rolled_back);
             }
             Input::Payment(payment) => {
                 self.payments += 1;

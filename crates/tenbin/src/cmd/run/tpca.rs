@@ -1,6 +1,6 @@
 //! `tenbin run tpca`.
 
-use crate::bank::args::{SeedArgs, TpcaArgs, TpcaDriveArgs};
+use crate::bank::args::{SeedArgs, TpcaDriveArgs, TpcaLoadArgs};
 use crate::bank::prepare_tpca;
 use crate::exit::Result;
 use crate::place::{EmbeddedArgs, WhichArgs};
@@ -15,7 +15,7 @@ pub(super) struct Args {
     #[command(flatten, next_help_heading = "Server")]
     setup: EmbeddedArgs,
     #[command(flatten, next_help_heading = "Data")]
-    load: TpcaArgs,
+    load: TpcaLoadArgs,
     #[command(flatten, next_help_heading = "Load")]
     drive: TpcaDriveArgs,
     #[command(flatten, next_help_heading = "Load")]

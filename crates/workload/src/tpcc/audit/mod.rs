@@ -16,6 +16,8 @@ use tenbin_record::{AuditItem, Verdict};
 pub struct KindMeasured {
     /// Due in the interval, however they ended.
     pub due: u64,
+    /// Of these, how many ended in an error.
+    pub errors: u64,
     /// Responses.
     pub response: Durations,
     /// Keying times.

@@ -50,15 +50,44 @@ impl Auditor<'_> {
         if let Some(why) = exempt {
             return skip(id, title, required, why);
         }
-        let minutes = self.measured.measured_s / 60.0;
-        let per_warehouse =
-            self.measured.new_orders as f64 / minutes / f64::from(self.measured.warehouses);
+        let warehouse_minutes =
+            self.measured.measured_s / 60.0 * f64::from(self.measured.warehouses);
+        let per_warehouse = self.measured.new_orders as f64 / warehouse_minutes;
+        let margin = self.new_orders_margin() / warehouse_minutes;
+        let kept = per_warehouse + margin >= *band.start() && per_warehouse - margin <= *band.end();
         item(
             id,
             title,
-            verdict(band.contains(&per_warehouse)),
-            format!("{per_warehouse:.2}"),
+            verdict(kept),
+            format!("{per_warehouse:.2} (chance: ± {margin:.2})"),
             required,
+        )
+    }
+
+    /// How far chance may take the number of New-Orders from what it would be on average.
+    ///
+    /// A terminal's cycles are a renewal process that earns 1 with every New-Order. Over many cycles
+    /// the variance of what it earned is their number times that of 1(New-Order) - rate x cycle
+    /// (Smith 1955, Proc. R. Soc. A 232, page 6); think times, being exponential, deviate by their mean.
+    fn new_orders_margin(&self) -> f64 {
+        let kinds = &self.measured.kinds;
+        let cycle_s = |kind: &KindMeasured| {
+            kind.keying.mean_s
+                + kind.response.mean_s
+                + kind.think.mean_s
+                + self.measured.menu.mean_s
+        };
+        let due = |kind: &KindMeasured| kind.due as f64;
+        let whole_s: f64 = kinds.iter().map(|kind| due(kind) * cycle_s(kind)).sum();
+        let rate = kinds.first().map_or(0.0, due) / whole_s;
+        let variance = |(index, kind): (usize, &KindMeasured)| {
+            let earned = if index == 0 { 1.0 } else { 0.0 };
+            let apart = earned - rate * cycle_s(kind);
+            due(kind) * (apart.powi(2) + (rate * kind.think.mean_s).powi(2))
+        };
+        mean_margin(
+            kinds.iter().enumerate().map(variance).sum::<f64>().sqrt(),
+            1,
         )
     }
 
@@ -161,5 +190,109 @@ impl Auditor<'_> {
             format!("not so for {}", broken.join(", "))
         };
         item(id, title, verdict(broken.is_empty()), measured, required)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::Durations;
+    use crate::tpcc::audit::{Measured, audit};
+    use crate::tpcc::random::NuRandC;
+    use crate::tpcc::terminal::{Mix, Terminal};
+    use crate::tpcc::{Rules, TpccTally};
+    use tenbin_record::Verdict;
+
+    const C: NuRandC = NuRandC {
+        last: 0,
+        customer: 0,
+        item: 0,
+    };
+
+    /// What terminals of `warehouses` do in `minutes` when the server takes no time at all.
+    fn measured(seed: u64, warehouses: u32, minutes: u32) -> Measured {
+        let rules = Rules::default();
+        let mut sums = [(0_u64, 0_u64, 0_u64); KINDS.len()];
+        let end_ns = u64::from(minutes) * 60_000_000_000;
+        for id in 0..warehouses * rules.terminals_per_warehouse {
+            let mut terminal = Terminal::new(&rules, seed, id, warehouses);
+            // Two minutes for terminals that start together to drift apart.
+            let (mut now_ns, start_ns) = (0, 120_000_000_000);
+            while now_ns < start_ns + end_ns {
+                let cycle = terminal.choose(&rules, &Mix::Deck);
+                if now_ns >= start_ns {
+                    let (due, keying, think) = &mut sums[usize::from(cycle.kind)];
+                    *due += 1;
+                    *keying += cycle.keying_ns;
+                    *think += cycle.think_ns;
+                }
+                now_ns += cycle.keying_ns + cycle.think_ns;
+            }
+        }
+        let times = |count, sum| Durations {
+            count,
+            mean_s: sum as f64 / 1e9 / count as f64,
+            ..Durations::default()
+        };
+        let kind = |(due, keying, think)| KindMeasured {
+            due,
+            errors: 0,
+            keying: times(due, keying),
+            think: times(due, think),
+            response: times(due, 0),
+        };
+        Measured {
+            pacing: Some(1.0),
+            terminals: warehouses * rules.terminals_per_warehouse,
+            warehouses,
+            measured_s: f64::from(minutes) * 60.0,
+            new_orders: sums[0].0,
+            kinds: sums.map(kind).to_vec(),
+            ..Measured::default()
+        }
+    }
+
+    fn tpmc(measured: &Measured) -> (Verdict, String) {
+        let items = audit(&Rules::default(), &TpccTally::default(), measured, C);
+        let found = items
+            .into_iter()
+            .find(|item| item.id == "pacing.tpmc_per_warehouse");
+        let item = found.unwrap();
+        (item.verdict, item.measured)
+    }
+
+    #[test]
+    fn the_margin_is_what_terminals_by_the_standard_vary() {
+        let runs: Vec<Measured> = (0..300).map(|seed| measured(seed, 4, 5)).collect();
+        let rates: Vec<f64> = runs
+            .iter()
+            .map(|run| run.new_orders as f64 / 20.0)
+            .collect();
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        // 60 s x (10/23) x 10 terminals over a mean cycle of 476/23 s, by clause 5.2.5.7.
+        assert!((mean - 6_000.0 / 476.0).abs() < 0.1, "{mean}");
+        let squares = rates.iter().map(|rate| (rate - mean).powi(2));
+        let deviation = (squares.sum::<f64>() / (rates.len() - 1) as f64).sqrt();
+        let (verdict, shown) = tpmc(&runs[0]);
+        let margin: f64 = shown
+            .split("± ")
+            .nth(1)
+            .and_then(|rest| rest.trim_end_matches(')').parse().ok())
+            .unwrap();
+        // The deck deals New-Orders more evenly than chance: the margin is a little wide.
+        let ratio = margin / 4.265 / deviation;
+        assert!((0.95..1.35).contains(&ratio), "{ratio}");
+        assert_eq!(verdict, Verdict::Pass);
+        assert!(runs.iter().all(|run| tpmc(run).0 == Verdict::Pass));
+    }
+
+    #[test]
+    fn a_long_run_must_keep_the_band_itself() {
+        let mut run = measured(1, 100, 120);
+        assert_eq!(tpmc(&run).0, Verdict::Pass);
+        run.new_orders = run.new_orders * 103 / 100;
+        assert_eq!(tpmc(&run).0, Verdict::Fail);
+        run.new_orders /= 2;
+        assert_eq!(tpmc(&run).0, Verdict::Fail);
     }
 }

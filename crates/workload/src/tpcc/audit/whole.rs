@@ -112,28 +112,36 @@ impl Auditor<'_> {
         );
         let whole_s = f64::from(self.measured.terminals) * self.measured.measured_s;
         let mut spent_s = 0.0;
-        let (mut due, mut cycle_s) = (0, 0.0);
-        for kind in &self.measured.kinds {
+        let mut due = 0;
+        let kinds = || self.measured.kinds.iter();
+        for kind in kinds() {
             let cycle = kind.keying.mean_s
                 + kind.response.mean_s
                 + kind.think.mean_s
                 + self.measured.menu.mean_s;
             spent_s += kind.due as f64 * cycle;
             due += kind.due;
-            cycle_s += kind.due as f64 * cycle;
         }
         if due == 0 || whole_s <= 0.0 {
             return skip(id, title, required, "no transactions");
         }
+        let errors = kinds().map(|kind| kind.errors).sum::<u64>() as f64 / due as f64;
+        if errors > ACCOUNT_TOLERANCE {
+            let why = format!(
+                "{} of the transactions ended in an error: how long they took is not in the response times",
+                percent(errors)
+            );
+            return skip(id, title, required, &why);
+        }
         // Cycles that begin before or end after the interval leave an error of about one cycle a terminal,
         // partly cancelling: a random walk of as many steps as there are terminals. A stall of the server
         // at the very edge concerns all at once, for as long as it lasts.
-        let mean_cycle_s = cycle_s / due as f64;
+        let mean_cycle_s = spent_s / due as f64;
         let edge = mean_margin(
             mean_cycle_s / self.measured.measured_s,
             u64::from(self.measured.terminals),
         );
-        let longest_s = self.measured.kinds.iter().fold(0.0_f64, |longest, kind| {
+        let longest_s = kinds().fold(0.0_f64, |longest, kind| {
             let last = kind.response.buckets.last();
             longest.max(last.map_or(0.0, |(up_to_s, _)| *up_to_s))
         });
@@ -228,6 +236,7 @@ mod tests {
             measured_s: 600.0,
             kinds: vec![KindMeasured {
                 due: 3_000,
+                errors: 0,
                 response: times(response_s, response_s),
                 keying: times(8.0, 8.0),
                 think: times(10.0, 10.0),
@@ -241,6 +250,9 @@ mod tests {
         assert_eq!(verdict(&cycles(2.0), "whole.time_accounted"), Verdict::Pass);
         // The second half of each response was not seen by a clock that started late.
         assert_eq!(verdict(&cycles(1.0), "whole.time_accounted"), Verdict::Fail);
+        let mut failing = cycles(1.0);
+        failing.kinds[0].errors = 100;
+        assert_eq!(verdict(&failing, "whole.time_accounted"), Verdict::Skip);
     }
 
     #[test]
