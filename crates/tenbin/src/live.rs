@@ -146,7 +146,7 @@ struct Recent(Vec<RecentKind>);
 struct RecentKind {
     /// Answers in each of the last seconds, the oldest first.
     per_s: VecDeque<u64>,
-    second: u64,
+    second: i64,
     /// Of the last second that had answers.
     p50_ms: f64,
     p90_ms: f64,
@@ -158,7 +158,7 @@ impl Recent {
         self.0
             .resize_with(progress.kinds.len(), RecentKind::default);
         for (recent, now) in self.0.iter_mut().zip(progress.kinds) {
-            let second = crate::units::whole(progress.elapsed_s.floor());
+            let second = progress.whole_s;
             if recent.second == second && !recent.per_s.is_empty() {
                 recent.per_s.pop_back();
             }
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_rate_is_the_mean_of_the_last_seconds() {
         let mut recent = Recent::default();
-        let mut at = |elapsed_s: f64, per_s: u64| {
+        let mut at = |whole_s: i64, per_s: u64| {
             let kind = KindProgress {
                 per_s,
                 p90_ms: per_s as f64,
@@ -335,17 +335,17 @@ mod tests {
             };
             recent.add(&Progress {
                 phase: Phase::Measurement,
-                elapsed_s,
+                elapsed_s: 1.0,
                 remaining_s: 1.0,
-                whole_s: elapsed_s as i64,
+                whole_s,
                 kinds: &[kind],
             });
             (recent.0[0].per_s(), recent.0[0].p90_ms)
         };
-        assert_eq!(at(1.0, 4), (4.0, 4.0));
-        assert_eq!(at(1.7, 4), (4.0, 4.0), "the same second once more");
-        assert_eq!(at(2.0, 0), (2.0, 4.0));
-        let last = (3..=7).map(|second| at(f64::from(second), 1)).last();
+        assert_eq!(at(1, 4), (4.0, 4.0));
+        assert_eq!(at(1, 4), (4.0, 4.0), "the same second once more");
+        assert_eq!(at(2, 0), (2.0, 4.0));
+        let last = (3..=7).map(|second| at(second, 1)).last();
         assert_eq!(last, Some((1.0, 1.0)), "older seconds are forgotten");
         assert_eq!(
             (rate(0.25), rate(9_876.5)),
