@@ -66,12 +66,6 @@ struct Ran {
 }
 
 impl Bench {
-    fn ours(&self, target: &str, options: &[&str]) -> Result<Ran> {
-        let given = ["bench", "-n", "--format", "pgbench", "-M", "prepared"];
-        let mut command = Command::new(tenbin());
-        run(command.args(given).args(options).args(["--dsn", target]))
-    }
-
     fn theirs(&self, target: &str, options: &[&str]) -> Result<Ran> {
         let mut command = Command::new(&self.pgbench);
         run(command
@@ -84,7 +78,7 @@ impl Bench {
     fn beside(&self, what: &str, target: &str, options: &[&str]) -> Result<Vec<(Ran, Ran)>> {
         let mut ran = Vec::new();
         for pair in 0..self.pairs {
-            let (ours, theirs) = (self.ours(target, options)?, self.theirs(target, options)?);
+            let (ours, theirs) = (ours(target, options)?, self.theirs(target, options)?);
             eprintln!("{what}, pair {pair}: tenbin {ours:?}, pgbench {theirs:?}");
             ran.push((ours, theirs));
         }
@@ -212,6 +206,12 @@ impl Bench {
             .context("pgbench wrote no log")?;
         Ok(lag_us / 1e3)
     }
+}
+
+fn ours(target: &str, options: &[&str]) -> Result<Ran> {
+    let given = ["bench", "-n", "--format", "pgbench", "-M", "prepared"];
+    let mut command = Command::new(tenbin());
+    run(command.args(given).args(options).args(["--dsn", target]))
 }
 
 fn row(what: String, ran: &[(Ran, Ran)], value: fn(&Ran) -> f64, unit: &str, reach: &str) -> Row {

@@ -44,24 +44,24 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 struct ReachArgs {
     /// Host or directory of the socket
-    #[arg(short = 'h', long, conflicts_with = "place")]
+    #[arg(short = 'h', long, conflicts_with_all = ["pg", "pg_bin", "dsn"])]
     host: Option<String>,
     /// Port
-    #[arg(short, long, conflicts_with = "place")]
+    #[arg(short, long, conflicts_with_all = ["pg", "pg_bin", "dsn"])]
     port: Option<u16>,
     /// User
-    #[arg(short = 'U', long, conflicts_with = "place")]
+    #[arg(short = 'U', long, conflicts_with_all = ["pg", "pg_bin", "dsn"])]
     username: Option<String>,
     /// Database
     #[arg(
         short,
         long = "dbname",
         value_name = "DBNAME",
-        conflicts_with = "place"
+        conflicts_with_all = ["pg", "pg_bin", "dsn"]
     )]
     dbname: Option<String>,
     /// Database, as with -d
-    #[arg(value_name = "DBNAME", conflicts_with_all = ["place", "dbname"])]
+    #[arg(value_name = "DBNAME", conflicts_with_all = ["pg", "pg_bin", "dsn", "dbname"])]
     database: Option<String>,
 }
 
