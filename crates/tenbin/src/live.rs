@@ -334,7 +334,6 @@ mod tests {
                 ..KindProgress::default()
             };
             recent.add(&Progress {
-                whole_s: 0,
                 phase: Phase::Measurement,
                 elapsed_s: 1.0,
                 remaining_s: 1.0,

@@ -67,7 +67,18 @@ pub fn share_interval(hits: u64, of: u64) -> (f64, f64) {
     let denominator = 1.0 + Z * Z / n;
     let centre = p + Z * Z / (2.0 * n);
     let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    ((centre - half) / denominator, (centre + half) / denominator)
+    // Where all or none hit, an end is 0 or 1 exactly; rounding may miss it by a hair.
+    let low = if hits == 0 {
+        0.0
+    } else {
+        (centre - half) / denominator
+    };
+    let high = if hits == of {
+        1.0
+    } else {
+        (centre + half) / denominator
+    };
+    (low, high)
 }
 
 /// Half of the 99.998 % interval of a mean.

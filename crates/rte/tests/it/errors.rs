@@ -373,7 +373,7 @@ fn send(pids: &[u32], which: Signal) {
 fn cannot_start(target: &Target, options: &Options) -> DriveError {
     let stop = AtomicBool::new(false);
     let driven = drive(&Toy::reading(), target, options, None, &mut |_| (), &stop);
-    driven.err().expect("nothing to start with")
+    driven.expect_err("nothing to start with")
 }
 
 #[test]

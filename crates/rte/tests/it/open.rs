@@ -19,8 +19,8 @@ fn stub(delay_ms: u64) -> (Stub, Target) {
         delay: Duration::from_millis(delay_ms),
         ..tenbin_stub::Options::default()
     })
-    .unwrap();
-    let target = Target::parse(&stub.dsn()).unwrap();
+    .expect("a stub");
+    let target = Target::parse(&stub.dsn()).expect("its address");
     (stub, target)
 }
 
@@ -133,7 +133,7 @@ fn backends(options: &Options, table: &str) -> (BTreeMap<u32, BTreeSet<i32>>, Dr
     let mut client = server.connect();
     client
         .batch_execute(&format!("CREATE TABLE {table} (pid int, value bigint)"))
-        .unwrap();
+        .expect("a table");
     let insert = format!("INSERT INTO {table} VALUES (pg_backend_pid(), $1::bigint)");
     let toy = Toy::new(&[Step::new("note", &[&insert])]);
     let (driven, _) = run(&toy, &server.target(), options);
@@ -143,14 +143,14 @@ fn backends(options: &Options, table: &str) -> (BTreeMap<u32, BTreeSet<i32>>, Dr
     let mut seen: BTreeMap<u32, BTreeSet<i32>> = BTreeMap::new();
     for row in client
         .query(&format!("SELECT pid, value FROM {table}"), &[])
-        .unwrap()
+        .expect("its rows")
     {
         let value: i64 = row.get(1);
         seen.entry(terminal[&value]).or_default().insert(row.get(0));
     }
     client
         .batch_execute(&format!("DROP TABLE {table}"))
-        .unwrap();
+        .expect("no table");
     (seen, driven)
 }
 

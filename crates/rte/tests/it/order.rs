@@ -94,9 +94,10 @@ fn pauses_are_those_the_workload_drew() {
     };
     let (driven, _) = run(&Toy::new(&[step]), &server.target(), &options);
     let kind = &driven.kinds[0];
-    // Observed pauses are what was asked for and the driver's lateness, never less.
+    // Observed pauses are what was asked for and the driver's lateness, never less. Both are kept to
+    // three digits.
     assert!(kind.keying.min_ms() >= 40.0);
-    assert!(kind.keying.max_ms() <= 40.0 + driven.lateness.max_ms());
+    assert!(kind.keying.max_ms() <= 1.002 * (40.0 + driven.lateness.max_ms()));
     assert!(kind.keying.mean_ms() - 40.0 <= driven.lateness.max_ms());
     // Thinking that ended in the interval, its mean weighted towards short ones: at least about
     // 50 × 3 s / 140 ms pauses, of which half the mean is far beyond any chance.
