@@ -15,6 +15,10 @@ pub const USER_S: &str = "user_s";
 pub const SYSTEM_S: &str = "system_s";
 /// [`SampleRow::label`] of the driver's own CPU time; every other label is a kind of server process.
 pub const DRIVER: &str = "driver";
+/// [`SampleRow::source`] of what terminals saw, by kind of transaction: `completed`, `errors` and
+/// `retries` in the stretch that ends at the offset, and of its responses `p50_ms`, `p90_ms` and
+/// `max_ms`. These rows follow all others.
+pub const TERMINALS: &str = "terminals";
 /// [`SampleRow::source`] of the position of the write-ahead log: [`LSN_BYTES`].
 pub const WAL: &str = "pg_wal";
 /// [`SampleRow::name`] of the growth of the write-ahead log.
@@ -25,7 +29,7 @@ pub const LSN_BYTES: &str = "lsn_bytes";
 pub struct SampleRow {
     /// When, seconds from the start of the measurement interval.
     pub offset_s: f64,
-    /// Who says so: a view (`pg_stat_database`) or `cpu`.
+    /// Who says so: a view (`pg_stat_database`), `cpu` or `terminals`.
     pub source: Cow<'static, str>,
     /// What, with its unit last: `blks_read`, `user_s`. Counters are growth since the sample before.
     pub name: Cow<'static, str>,

@@ -101,9 +101,12 @@ impl Observed {
         }
     }
 
-    /// Adds a sample; samples come in order of time, those of one look with the same time.
+    /// Adds a sample; samples come in order of time, those of one look with the same time. What
+    /// terminals saw is in `run.json` too, and is shown from there.
     pub(crate) fn add(&mut self, sample: &SampleRow) {
-        let Some(value) = sample.value else { return };
+        let Some(value) = sample.value.filter(|_| sample.source != samples::TERMINALS) else {
+            return;
+        };
         let happened = value > 0.0 && self.checkpoints_s.last() != Some(&sample.offset_s);
         if is_checkpoint(sample) && happened && self.checkpoints_s.len() < CHECKPOINTS_KEPT {
             self.checkpoints_s.push(sample.offset_s);

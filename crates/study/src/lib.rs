@@ -1,6 +1,6 @@
 //! Comparisons of runs: what may be said of a difference, and how surely.
 //!
-//! [`compare`] puts one side's run directories beside the other's. With one run on each side it
+//! [`compare()`] puts one side's run directories beside the other's. With one run on each side it
 //! draws both again from blocks of their seconds and says how far that moves the ratio of every
 //! figure: variation within the runs. With several it compares the trials themselves: variation
 //! between runs, which is what decides whether a difference comes again.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tenbin_record::Observation;
 use tenbin_record::observation::PerTransaction;
 use tenbin_record::result as record;
+use tenbin_record::samples::{SampleRow, TERMINALS};
 use tenbin_rte::{Driven, Errors, KindResult, Point};
 use tenbin_workload::Tally;
 
@@ -121,6 +122,32 @@ pub(crate) fn timeline(points: &[Point], kinds: &[KindResult]) -> record::Timeli
         );
     }
     timeline
+}
+
+/// The timeline as samples, so that it can be read beside what the machine and the server did.
+pub(crate) fn samples(points: &[Point], kinds: &[KindResult]) -> Vec<SampleRow> {
+    let mut rows = Vec::new();
+    for point in points {
+        for (kind, of) in kinds.iter().zip(&point.kinds) {
+            let quantile = |ms: f64| (of.completed > 0).then_some(ms);
+            let values = [
+                ("completed", Some(of.completed as f64)),
+                ("errors", Some(of.errors as f64)),
+                ("retries", Some(of.retries as f64)),
+                ("p50_ms", quantile(of.p50_ms)),
+                ("p90_ms", quantile(of.p90_ms)),
+                ("max_ms", quantile(of.max_ms)),
+            ];
+            rows.extend(values.map(|(name, value)| SampleRow {
+                offset_s: point.at_s as f64 + f64::from(point.width_s),
+                source: TERMINALS.into(),
+                name: name.into(),
+                label: Some(kind.kind.name.clone().into()),
+                value,
+            }));
+        }
+    }
+    rows
 }
 
 /// What the driver used.

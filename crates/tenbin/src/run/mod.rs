@@ -157,8 +157,10 @@ pub(crate) fn run<S: Subject>(
     let watched = watch::watch(
         place, &subject, &kinds, &mut files, samples, plan.quiet, stop,
     )?;
-    watched.samples.finish()?;
     let driven = watched.driven;
+    let seen = result::samples(&driven.timeline, &driven.kinds);
+    watched.samples.write(&seen)?;
+    watched.samples.finish()?;
 
     let judged = subject.judge(&driven, files)?;
     let checks = match driven.ended {

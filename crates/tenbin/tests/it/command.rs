@@ -86,6 +86,21 @@ fn a_run_leaves_a_whole_directory_and_nothing_else() {
     );
     assert!(!folder.path().join("run.partial").exists());
 
+    // What terminals saw stands among the samples, as it does in run.json.
+    let samples = tenbin_record::SampleReader::open(&out.join("samples.parquet")).unwrap();
+    let sampled: f64 = samples
+        .flat_map(|rows| rows.unwrap())
+        .filter(|row| row.source == "terminals" && row.name == "completed")
+        .filter(|row| row.label.as_deref() == Some("new_order"))
+        .filter_map(|row| row.value)
+        .sum();
+    let timeline = kept["timeline"]["kinds"]["new_order"]["completed"].as_array();
+    let seen: u64 = timeline.unwrap().iter().filter_map(Value::as_u64).sum();
+    assert!(
+        seen > 0 && (sampled - seen as f64).abs() < 0.5,
+        "{sampled} {seen}"
+    );
+
     // The report is made again from the directory, in every form.
     let html = std::fs::read_to_string(out.join("report.html")).unwrap();
     let again = tenbin(&["report", out.to_str().unwrap(), "--out", "-"]);

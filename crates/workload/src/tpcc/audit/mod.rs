@@ -37,7 +37,7 @@ pub struct Measured {
     pub warehouses: u32,
     /// Length of the measurement interval, seconds.
     pub measured_s: f64,
-    /// By kind, in the order of [`KINDS`].
+    /// By kind, in the order of [`KINDS`](crate::tpcc::KINDS).
     pub kinds: Vec<KindMeasured>,
     /// Menu responses.
     pub menu: Durations,
