@@ -1,6 +1,7 @@
 //! Durations, counted.
 
 use hdrhistogram::Histogram;
+use tenbin_workload::audit::Durations;
 
 /// Below this, durations are told apart to 64 ns only.
 const LOWEST_NS: u64 = 100;
@@ -110,6 +111,28 @@ pub(crate) fn histogram<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
 #[expect(clippy::expect_used, reason = "both sides have the same bounds")]
 pub(crate) fn add<T: hdrhistogram::Counter>(to: &mut Histogram<T>, from: &Histogram<T>) {
     to.add(from).expect("equal bounds");
+}
+
+/// Times as an audit takes them.
+impl From<&Times> for Durations {
+    fn from(times: &Times) -> Self {
+        Self {
+            count: times.count(),
+            mean_s: times.mean_ms() / 1e3,
+            min_s: times.min_ms() / 1e3,
+            p90_s: times.quantile_ms(0.9) / 1e3,
+            buckets: times
+                .histogram()
+                .iter_recorded()
+                .map(|value| {
+                    (
+                        value.value_iterated_to() as f64 / 1e9,
+                        value.count_since_last_iteration(),
+                    )
+                })
+                .collect(),
+        }
+    }
 }
 
 #[cfg(test)]

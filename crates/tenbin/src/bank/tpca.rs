@@ -4,13 +4,14 @@ use super::args::{TpcaDriveArgs, TpcaLoadArgs};
 use super::ledger::Ledger;
 use crate::exit::Result;
 use crate::place::Place;
-use crate::run::{Judged, Subject, Transactions, durations, one_kind};
+use crate::run::{Judged, Subject, Transactions, one_kind};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tenbin_record::result::Throughput;
 use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
 use tenbin_rte::{Driven, Ended, Options};
+use tenbin_workload::audit::Durations;
 use tenbin_workload::bank::{BankTally, Design, Ran};
 use tenbin_workload::tpca::{Measured, Tpca, audit, why_not_tpsa};
 
@@ -61,8 +62,8 @@ impl TpcaRun {
             measured_s: driven.measured_s,
             due: kind.map_or(0, tenbin_rte::KindResult::due),
             completed: kind.map_or(0, |kind| kind.completed),
-            response: kind.map_or_else(Default::default, |kind| durations(&kind.response)),
-            think: kind.map_or_else(Default::default, |kind| durations(&kind.think)),
+            response: kind.map_or_else(Default::default, |kind| Durations::from(&kind.response)),
+            think: kind.map_or_else(Default::default, |kind| Durations::from(&kind.think)),
         }
     }
 }

@@ -4,12 +4,13 @@ use super::args::{PgbenchArgs, TpcbDriveArgs};
 use super::ledger::Ledger;
 use crate::exit::Result;
 use crate::place::Place;
-use crate::run::{Judged, Pacing, Subject, Transactions, durations, one_kind};
+use crate::run::{Judged, Pacing, Subject, Transactions, one_kind};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
 use tenbin_rte::{Driven, Options};
+use tenbin_workload::audit::Durations;
 use tenbin_workload::bank::{BankTally, Design};
 use tenbin_workload::tpcb::{Form, Measured, Tpcb, audit};
 
@@ -68,7 +69,7 @@ impl Subject for TpcbRun {
         self.ledger.ended(driven);
         let measured = Measured {
             response: one_kind(driven)
-                .map_or_else(Default::default, |kind| durations(&kind.response)),
+                .map_or_else(Default::default, |kind| Durations::from(&kind.response)),
         };
         Ok(Judged {
             audit: audit(&self.tpcb, &driven.tally, &measured),

@@ -7,14 +7,12 @@ pub(crate) mod args;
 mod command;
 mod finding;
 pub(crate) mod loading;
-mod measured;
 mod transactions;
 mod watch;
 
 pub(crate) use args::{ClientArgs, OutputArgs, Pacing};
 pub(crate) use command::{Command, cores, measure, show};
 pub(crate) use finding::{print, recorded};
-pub(crate) use measured::durations;
 pub(crate) use transactions::Transactions;
 
 use crate::exit::{Answer, Result};

@@ -1,6 +1,6 @@
 //! From the emulator's result to what the audit judges.
 
-use crate::run::{Pacing, durations};
+use crate::run::Pacing;
 use tenbin_rte::Driven;
 use tenbin_workload::Tally;
 use tenbin_workload::audit::Durations;
@@ -22,9 +22,9 @@ pub(super) fn measured<T: Tally>(
         .map(|kind| KindMeasured {
             due: kind.due(),
             errors: kind.errors.count(),
-            response: durations(&kind.response),
-            keying: durations(&kind.keying),
-            think: durations(&kind.think),
+            response: Durations::from(&kind.response),
+            keying: Durations::from(&kind.keying),
+            think: Durations::from(&kind.think),
         })
         .collect();
     let deferred = driven.kinds.iter().find_map(|kind| kind.deferred.as_ref());
@@ -39,9 +39,9 @@ pub(super) fn measured<T: Tally>(
         warehouses,
         measured_s: driven.measured_s,
         kinds,
-        menu: durations(&driven.menu),
+        menu: Durations::from(&driven.menu),
         delivery: deferred.map_or_else(Durations::default, |deferred| {
-            durations(&deferred.completion)
+            Durations::from(&deferred.completion)
         }),
         delivery_remaining: deferred.map_or(0, |deferred| deferred.remaining),
         delivery_skipping: Some(skipping),

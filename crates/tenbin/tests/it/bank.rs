@@ -109,7 +109,7 @@ impl Laboratory {
     fn tpcb(&self, tpcb: &Tpcb) -> (Vec<String>, Vec<&'static str>) {
         let (driven, broken) = self.drive(tpcb, &unpaced(), tpcb.form.ran(), Tpcb::told);
         let measured = tpcb::Measured {
-            response: durations(&driven.kinds[0].response),
+            response: Durations::from(&driven.kinds[0].response),
         };
         (
             failing(&tpcb::audit(tpcb, &driven.tally, &measured)),
@@ -135,8 +135,8 @@ impl Laboratory {
             measured_s: driven.measured_s,
             due: kind.due(),
             completed: kind.completed,
-            response: durations(&kind.response),
-            think: durations(&kind.think),
+            response: Durations::from(&kind.response),
+            think: Durations::from(&kind.think),
         };
         let items = tpca::audit(&Rules::default(), &tpca.size, &driven.tally, &measured);
         (failing(&items), broken)
@@ -153,25 +153,6 @@ fn unpaced() -> Options {
 fn failing(items: &[AuditItem]) -> Vec<String> {
     let failing = items.iter().filter(|item| item.verdict == Verdict::Fail);
     failing.map(|item| item.id.clone()).collect()
-}
-
-fn durations(times: &tenbin_rte::Times) -> Durations {
-    Durations {
-        count: times.count(),
-        mean_s: times.mean_ms() / 1e3,
-        min_s: times.min_ms() / 1e3,
-        p90_s: times.quantile_ms(0.9) / 1e3,
-        buckets: times
-            .histogram()
-            .iter_recorded()
-            .map(|value| {
-                (
-                    value.value_iterated_to() as f64 / 1e9,
-                    value.count_since_last_iteration(),
-                )
-            })
-            .collect(),
-    }
 }
 
 fn none<T: Default>() -> T {

@@ -8,7 +8,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tenbin_record::{AuditItem, Verdict};
-use tenbin_rte::{Driven, Options, Pacing, Point, Times};
+use tenbin_rte::{Driven, Options, Pacing, Point};
 use tenbin_server::{Embedded, Source};
 use tenbin_workload::audit::Durations;
 use tenbin_workload::check::Verdict as Found;
@@ -165,25 +165,6 @@ fn paced() -> Options {
     }
 }
 
-fn durations(times: &Times) -> Durations {
-    Durations {
-        count: times.count(),
-        mean_s: times.mean_ms() / 1e3,
-        min_s: times.min_ms() / 1e3,
-        p90_s: times.quantile_ms(0.9) / 1e3,
-        buckets: times
-            .histogram()
-            .iter_recorded()
-            .map(|v| {
-                (
-                    v.value_iterated_to() as f64 / 1e9,
-                    v.count_since_last_iteration(),
-                )
-            })
-            .collect(),
-    }
-}
-
 fn measured(driven: &Driven<TpccTally>, options: &Options, c_load: NuRandC) -> Measured {
     let inside = |point: &&Point| point.at_s >= 0 && (point.at_s as f64) < driven.measured_s;
     Measured {
@@ -197,16 +178,16 @@ fn measured(driven: &Driven<TpccTally>, options: &Options, c_load: NuRandC) -> M
             .map(|kind| KindMeasured {
                 due: kind.due(),
                 errors: kind.errors.count(),
-                response: durations(&kind.response),
-                keying: durations(&kind.keying),
-                think: durations(&kind.think),
+                response: Durations::from(&kind.response),
+                keying: Durations::from(&kind.keying),
+                think: Durations::from(&kind.think),
             })
             .collect(),
-        menu: durations(&driven.menu),
+        menu: Durations::from(&driven.menu),
         delivery: driven.kinds[3]
             .deferred
             .as_ref()
-            .map(|deferred| durations(&deferred.completion))
+            .map(|deferred| Durations::from(&deferred.completion))
             .unwrap_or_default(),
         delivery_remaining: 0,
         delivery_skipping: None,
