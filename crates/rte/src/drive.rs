@@ -10,6 +10,7 @@ use crate::recorder::recorder;
 use crate::result::{Connections, Driven, Ended, KindResult, Usage};
 use crate::shard::{Books, Common, Shard, Share};
 use crate::sink::RowSink;
+use crate::slice;
 use crate::times::Times;
 use crate::usage::rss_max_bytes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -102,6 +103,10 @@ fn in_threads<W: Workload>(
             let share = Share::new(index, common.options, any_deferred);
             let (recorder, over) = (recorder.clone(), Over(tell.clone()));
             named("tenbin-rte").spawn_scoped(scope, move || {
+                if common.options.has_moments() {
+                    // Refused, it costs lateness, which is measured and printed.
+                    let _ = slice::ask_for_short();
+                }
                 let shard = Shard::new(common, share, recorder)?;
                 shard.run(|| over.say(Note::Ready))
             })

@@ -36,6 +36,7 @@ mod recorder;
 mod result;
 mod shard;
 mod sink;
+mod slice;
 mod times;
 mod usage;
 

@@ -125,6 +125,11 @@ impl Options {
             .max(1)
     }
 
+    /// Whether anything is due at a moment of its own rather than when an answer arrives.
+    pub(crate) fn has_moments(&self) -> bool {
+        self.pacing != Pacing::None || self.rate.is_some()
+    }
+
     /// Connections that will execute deferred transactions, where a kind is deferred.
     #[must_use]
     pub fn deferred_connections(&self) -> u32 {
