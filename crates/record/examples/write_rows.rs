@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         batch.extend((first..rows.min(first + BATCH)).map(|i| row(i, &mut seed)));
         writer.write(&batch)?;
     }
-    let written = writer.finish()? as f64;
+    let written = writer.finish()?.rows as f64;
     let cpu_ns = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     let cpu_ns = cpu_ns.tv_sec as f64 * 1e9 + cpu_ns.tv_nsec as f64;
     println!("{written} rows");

@@ -1,7 +1,7 @@
 //! `deliveries.parquet`: the result log of deferred TPC-C Deliveries (clause 2.7.2.2), one row per district.
 
 use crate::RecordError;
-use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter};
+use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter, Written};
 use crate::transactions::{Outcome, outcome_named};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::Result as ParquetResult;
@@ -82,8 +82,8 @@ impl DeliveryWriter {
         self.0.write(rows)
     }
 
-    /// Writes what is left, closes the file and syncs it to disk. Returns the number of rows in it.
-    pub fn finish(self) -> Result<u64, RecordError> {
+    /// Writes what is left, closes the file and syncs it to disk.
+    pub fn finish(self) -> Result<Written, RecordError> {
         self.0.finish()
     }
 }

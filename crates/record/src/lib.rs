@@ -30,4 +30,5 @@ pub use result::{AuditItem, Check, RunResult, Verdict};
 pub use run::{Host, RUN_SCHEMA, Run};
 pub use samples::{SampleReader, SampleRow, SampleWriter};
 pub use schema::schemas;
+pub use table::Written;
 pub use transactions::{Outcome, TransactionReader, TransactionRow, TransactionWriter};

@@ -245,7 +245,7 @@ pub struct Driver {
     pub cpu_user_s: f64,
     /// The same in kernel mode.
     pub cpu_system_s: f64,
-    /// CPU of recording, from beginning to end, seconds.
+    /// CPU of the threads that write the transactions to their files, from beginning to end, seconds.
     pub cpu_recording_s: f64,
     /// CPU of the driving threads for one completed transaction, microseconds; none when none completed.
     pub cpu_per_transaction_us: Option<f64>,

@@ -1,7 +1,7 @@
 //! `samples.parquet`: observations over time, long form.
 
 use crate::RecordError;
-use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter};
+use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter, Written};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
 use parquet::errors::Result as ParquetResult;
 use std::borrow::Cow;
@@ -83,8 +83,8 @@ impl SampleWriter {
         self.0.write(rows)
     }
 
-    /// Writes what is left, closes the file and syncs it to disk. Returns the number of rows in it.
-    pub fn finish(self) -> Result<u64, RecordError> {
+    /// Writes what is left, closes the file and syncs it to disk.
+    pub fn finish(self) -> Result<Written, RecordError> {
         self.0.finish()
     }
 }

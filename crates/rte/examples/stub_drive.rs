@@ -300,7 +300,9 @@ fn main() -> Result<(), Box<dyn StdError>> {
         &stop,
     )?;
     if let Some(Recorded(writer)) = sink {
-        writer.finish()?;
+        let written = writer.finish()?;
+        let cpu_us = 1e6 * (driven.usage.cpu_recording_s + written.cpu_s);
+        println!("recording_us_per_row {:.3}", cpu_us / written.rows as f64);
     }
     let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     println!(

@@ -312,7 +312,7 @@ pub struct Usage {
     pub cpu_user_s: f64,
     /// CPU in kernel mode of these threads in the measurement interval, seconds.
     pub cpu_system_s: f64,
-    /// CPU of the thread that records, from beginning to end, seconds.
+    /// CPU of the thread that hands rows to the sink, from beginning to end, seconds.
     pub cpu_recording_s: f64,
     /// Largest resident memory of the whole process so far, bytes.
     pub rss_max_bytes: u64,

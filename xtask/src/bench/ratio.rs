@@ -14,9 +14,9 @@ pub(crate) struct Ratio {
 }
 
 impl Ratio {
-    /// Ours over theirs, one pair each. The interval is that of the order statistics
-    /// (smallest to largest for few pairs), which assumes nothing about the distribution:
-    /// with n pairs it covers the median with probability 1 - 2^(1-n).
+    /// Ours over theirs, one pair each. The interval is the narrowest between order statistics that
+    /// covers the median with 95 %, which assumes nothing about the distribution; fewer than six
+    /// pairs cover less, from the smallest to the largest with 1 - 2^(1-n).
     pub(crate) fn of(pairs: &[(f64, f64)]) -> Self {
         let mut ratios: Vec<f64> = pairs.iter().map(|(ours, theirs)| ours / theirs).collect();
         ratios.sort_by(f64::total_cmp);
@@ -27,14 +27,29 @@ impl Ratio {
         } else {
             f64::midpoint(at(middle.wrapping_sub(1)), at(middle))
         };
+        let (cut, coverage_percent) = cut(ratios.len());
         Self {
             median,
-            low: at(0),
-            high: at(ratios.len().wrapping_sub(1)),
+            low: at(cut),
+            high: at(ratios.len().wrapping_sub(1 + cut)),
             pairs: ratios.len(),
-            coverage_percent: 100.0
-                * (1.0 - 0.5_f64.powi(i32::try_from(ratios.len()).unwrap_or(i32::MAX) - 1)),
+            coverage_percent,
         }
+    }
+}
+
+/// How many of `n` values to leave out at each end, and the coverage of what is left, %.
+fn cut(n: usize) -> (usize, f64) {
+    let mut chance = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX)); // of 0 below the median
+    let mut below = chance; // of `cut` or fewer
+    let mut cut = 0;
+    loop {
+        chance *= (n - cut) as f64 / (cut + 1) as f64;
+        if 1.0 - 2.0 * (below + chance) < 0.95 || 2 * (cut + 1) >= n {
+            return (cut, 100.0 * (1.0 - 2.0 * below));
+        }
+        below += chance;
+        cut += 1;
     }
 }
 
@@ -49,9 +64,18 @@ impl fmt::Display for Ratio {
         } = self;
         write!(
             f,
-            "{median:.2} ({low:.2} to {high:.2}; {pairs} pairs, {coverage_percent:.0} %)"
+            "{} ({} to {}; {pairs} pairs, {coverage_percent:.0} %)",
+            digits(*median),
+            digits(*low),
+            digits(*high)
         )
     }
+}
+
+/// Two decimals, and for small ratios four.
+fn digits(ratio: f64) -> String {
+    let decimals = if ratio < 0.05 { 4 } else { 2 };
+    format!("{ratio:.decimals$}")
 }
 
 /// The median of a few values.
@@ -74,5 +98,14 @@ mod tests {
         // 1 - 2^(1-n): Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2.
         assert!((ratio.coverage_percent - 75.0).abs() < 1e-9);
         assert!((median([4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < 1e-9);
+    }
+
+    /// Conover, table A3 of the binomial distribution, p = 0.5: n = 20, P(X ≤ 5) = 0.0207.
+    #[test]
+    fn many_pairs_leave_their_extremes_out() {
+        let pairs: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n), 1.0)).collect();
+        let ratio = Ratio::of(&pairs);
+        assert_eq!((ratio.low, ratio.high), (6.0, 15.0));
+        assert!((ratio.coverage_percent - 95.86).abs() < 0.01);
     }
 }

@@ -10,6 +10,9 @@ use std::path::Path;
 /// too is decided by a few moments a minute.
 const ROUNDS: usize = 3;
 
+/// What recording costs is far below what one run differs from the next.
+const RECORDING_PAIRS: usize = 20;
+
 /// Paced terminals: CPU, lateness, memory; recording on and off.
 pub(crate) fn stub() -> Result<Vec<Row>> {
     let program = example("tenbin-rte", "stub_drive")?;
@@ -89,13 +92,20 @@ fn recording(program: &Path) -> Result<Row> {
         "connections=16",
         "pacing=none",
         "warmup_s=1",
-        "duration_s=10",
+        "duration_s=5",
     ]
     .map(str::to_owned);
     let mut pairs = Vec::new();
-    for _ in 0..5 {
-        let with = drive(program, &[&unpaced[..], &[record()?]].concat())?;
-        let without = drive(program, &unpaced)?;
+    for pair in 0..RECORDING_PAIRS {
+        let recorded = [&unpaced[..], &[record()?]].concat();
+        // Each is first in every other pair.
+        let (with, without) = if pair % 2 == 0 {
+            let with = drive(program, &recorded)?;
+            (with, drive(program, &unpaced)?)
+        } else {
+            let without = drive(program, &unpaced)?;
+            (drive(program, &recorded)?, without)
+        };
         pairs.push((per_transaction(&with)?, per_transaction(&without)?));
     }
     Ok(Row::new(

@@ -13,7 +13,7 @@ fn a_run_is_named_when_it_is_whole_and_reads_back_as_written() {
     let rows = sample::rows(1000);
     let transactions = writer.transactions(&sample::kinds()).unwrap();
     transactions.write(&rows).unwrap();
-    assert_eq!(transactions.finish().unwrap(), 1000);
+    assert_eq!(transactions.finish().unwrap().rows, 1000);
     let run = sample::run();
     writer.write(&run).unwrap();
     assert!(!out.exists() && writer.path().join(RUN_JSON).exists());

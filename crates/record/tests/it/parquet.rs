@@ -10,7 +10,7 @@ use tenbin_record::{
 fn write(path: &Path, rows: &[TransactionRow]) {
     let writer = TransactionWriter::create(path, &sample::kinds()).unwrap();
     writer.write(rows).unwrap();
-    assert_eq!(writer.finish().unwrap(), rows.len() as u64);
+    assert_eq!(writer.finish().unwrap().rows, rows.len() as u64);
 }
 
 fn read(path: &Path) -> Result<Vec<TransactionRow>, RecordError> {
@@ -27,7 +27,7 @@ fn many_row_groups_keep_every_row_in_order() {
     for part in rows.chunks(7_919) {
         writer.write(part).unwrap();
     }
-    assert_eq!(writer.finish().unwrap(), 300_001);
+    assert_eq!(writer.finish().unwrap().rows, 300_001);
     assert_eq!(read(&path).unwrap(), rows);
     let largest = TransactionReader::open(&path)
         .unwrap()
@@ -60,7 +60,7 @@ fn threads_share_a_writer() {
             scope.spawn(move || writer.write(part).unwrap());
         }
     });
-    assert_eq!(writer.finish().unwrap(), 40_000);
+    assert_eq!(writer.finish().unwrap().rows, 40_000);
     let mut read = read(&path).unwrap();
     read.sort_by_key(|row| row.start_ns);
     assert_eq!(read, rows);
@@ -99,7 +99,7 @@ fn deliveries_and_samples_read_back() {
     let path = home.path().join("d");
     let writer = DeliveryWriter::create(&path).unwrap();
     writer.write(&deliveries).unwrap();
-    assert_eq!(writer.finish().unwrap(), 1000);
+    assert_eq!(writer.finish().unwrap().rows, 1000);
     let read: Vec<_> = DeliveryReader::open(&path)
         .unwrap()
         .flat_map(Result::unwrap)
@@ -121,7 +121,7 @@ fn deliveries_and_samples_read_back() {
     let path = home.path().join("s");
     let writer = SampleWriter::create(&path).unwrap();
     writer.write(&samples).unwrap();
-    assert_eq!(writer.finish().unwrap(), 1000);
+    assert_eq!(writer.finish().unwrap().rows, 1000);
     let read: Vec<_> = SampleReader::open(&path)
         .unwrap()
         .flat_map(Result::unwrap)

@@ -13,7 +13,7 @@ mod watch;
 pub(crate) use args::{ClientArgs, OutputArgs, Pacing};
 pub(crate) use command::{Command, cores, measure, show};
 pub(crate) use finding::{print, recorded};
-pub(crate) use transactions::Transactions;
+pub(crate) use transactions::{Finish, Transactions};
 
 use crate::exit::{Answer, Result};
 use crate::live::PerMinute;
@@ -38,7 +38,7 @@ pub(crate) trait Subject {
     /// What the terminals do.
     type Workload: Workload;
     /// Where their transactions go: [`Transactions`], unless the workload defers some.
-    type Files: RowSink<Output<Self>>;
+    type Files: RowSink<Output<Self>> + Finish;
 
     /// What the terminals do.
     fn workload(&self) -> &Self::Workload;
@@ -59,7 +59,7 @@ pub(crate) trait Subject {
     /// The last thing before the first transaction.
     fn begin(&self, place: &Place) -> Result<()>;
     /// Closes the files and holds what was measured against the rules.
-    fn judge(&self, driven: &DrivenOf<Self>, files: Self::Files) -> Result<Judged>;
+    fn judge(&self, driven: &DrivenOf<Self>, files: &Self::Files) -> Result<Judged>;
     /// Whether the data came out right; nothing to check is no check.
     fn check(&self, place: &Place, quiet: bool) -> Result<Vec<Check>>;
 }
@@ -160,7 +160,9 @@ pub(crate) fn run<S: Subject>(
     watched.samples.write(&seen)?;
     watched.samples.finish()?;
 
-    let judged = subject.judge(&driven, files)?;
+    let judged = subject.judge(&driven, &files)?;
+    let mut driver = result::driver(&driven, subject.options());
+    driver.cpu_recording_s += files.finish()?;
     let checks = match driven.ended {
         Ended::Failed(_) => Vec::new(), // the server is out of reach
         _ => subject.check(place, plan.quiet)?,
@@ -179,7 +181,7 @@ pub(crate) fn run<S: Subject>(
         workload: subject.describe(),
         server,
         host: tenbin_observe::describe(&used_paths(place, writer.path())),
-        driver: result::driver(&driven, options),
+        driver,
         timeline: result::timeline(&driven.timeline, &driven.kinds),
         observation: Some(result::per_transaction(watched.observation, &driven)),
         result: outcome,

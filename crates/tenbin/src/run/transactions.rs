@@ -17,11 +17,17 @@ impl Transactions {
     pub(crate) fn write(&mut self, rows: &[TransactionRow]) -> std::result::Result<(), SinkError> {
         Ok(self.0.write(rows)?)
     }
+}
 
-    /// Closes it.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.0.finish()?;
-        Ok(())
+/// Files of a run that can be closed.
+pub(crate) trait Finish {
+    /// Closes them. What their writers' threads took, seconds of CPU.
+    fn finish(self) -> Result<f64>;
+}
+
+impl Finish for Transactions {
+    fn finish(self) -> Result<f64> {
+        Ok(self.0.finish()?.cpu_s)
     }
 }
 

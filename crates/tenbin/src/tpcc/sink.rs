@@ -1,6 +1,6 @@
 //! Where transactions and executed Deliveries go: the run directory's files.
 
-use crate::run::Transactions;
+use crate::run::{Finish, Transactions};
 use tenbin_record::{DeliveryRow, DeliveryWriter, RunWriter, TransactionRow};
 use tenbin_rte::{DeferredRow, RowSink, SinkError};
 use tenbin_workload::tpcc::Output;
@@ -34,13 +34,6 @@ impl Files {
         })
     }
 
-    /// Closes both files.
-    pub(super) fn finish(self) -> crate::exit::Result<()> {
-        self.transactions.finish()?;
-        self.deliveries.finish()?;
-        Ok(())
-    }
-
     fn deliver(&mut self, row: &DeferredRow<Output>) {
         let mut delivery = DeliveryRow {
             terminal: row.terminal,
@@ -65,6 +58,12 @@ impl Files {
             self.skipped += u64::from(order == 0 && row.queued_ns >= 0);
             self.rows.push(delivery);
         }
+    }
+}
+
+impl Finish for Files {
+    fn finish(self) -> crate::exit::Result<f64> {
+        Ok(self.transactions.finish()? + self.deliveries.finish()?.cpu_s)
     }
 }
 

@@ -88,22 +88,20 @@ impl Subject for TpccRun {
         Ok(mark_ran(&mut place.server.connect()?, &place.schema()?)?)
     }
 
-    fn judge(&self, driven: &Driven<TpccTally>, files: Files) -> Result<Judged> {
-        let (skipped, skipping) = (files.skipped, files.skipping);
-        files.finish()?;
+    fn judge(&self, driven: &Driven<TpccTally>, files: &Files) -> Result<Judged> {
         let measured = measured(
             driven,
             &self.options,
             self.drive.pacing,
             self.meta.warehouses,
             self.meta.c,
-            skipping,
+            files.skipping,
         );
         let audit = audit(&self.tpcc.rules, &driven.tally, &measured, self.tpcc.c_run);
         Ok(Judged {
             throughput: headline(driven, &audit, self.drive.pacing.factor()),
             audit,
-            skipped,
+            skipped: files.skipped,
         })
     }
 
