@@ -68,8 +68,8 @@ impl<'a> Reply<'a> {
         None
     }
 
-    /// The names of its columns, where they were asked for: of simple queries and
-    /// [`execute_text`](crate::Session::execute_text). To be called before [`row`](Self::row).
+    /// The names of its columns, where they were asked for: of simple queries, and of
+    /// [`execute_text`](crate::Session::execute_text) with `describe`. To be called before [`row`](Self::row).
     pub fn columns(&self) -> impl Iterator<Item = &'a str> {
         let mut rows = self.rows;
         let mut rest: &[u8] = &[];

@@ -8,8 +8,8 @@ const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 /// `Execute` of the unnamed portal, all rows.
 const EXECUTE: [u8; 10] = [b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0];
 
-/// `Describe` of the unnamed portal, then [`EXECUTE`].
-const DESCRIBE_EXECUTE: [u8; 17] = [b'D', 0, 0, 0, 6, b'P', 0, b'E', 0, 0, 0, 9, 0, 0, 0, 0, 0];
+/// `Describe` of the unnamed portal.
+const DESCRIBE: [u8; 7] = [b'D', 0, 0, 0, 6, b'P', 0];
 
 /// Why a request cannot be written.
 pub(crate) type Refusal = String;
@@ -118,6 +118,7 @@ pub(crate) fn bind_text_execute<'p>(
     out: &mut Vec<u8>,
     name: &str,
     params: impl ExactSizeIterator<Item = Option<&'p str>>,
+    describe: bool,
 ) -> Result<(), Refusal> {
     check("a statement's name", name)?;
     let len = count("parameters", params.len())?;
@@ -143,7 +144,10 @@ pub(crate) fn bind_text_execute<'p>(
         }
         out.extend_from_slice(&[0, 0]); // all results in text
     });
-    out.extend_from_slice(&DESCRIBE_EXECUTE);
+    if describe {
+        out.extend_from_slice(&DESCRIBE);
+    }
+    out.extend_from_slice(&EXECUTE);
     too_large
 }
 

@@ -175,16 +175,17 @@ impl Session {
         self.note(written);
     }
 
-    /// Queues `Bind`, `Describe` and `Execute` of a statement (the unnamed one: `""`) as libpq does:
-    /// parameters and results in text, results with the names of their columns
+    /// Queues `Bind` and `Execute` of a statement (the unnamed one: `""`), parameters and results in
+    /// text; with `describe` between them a `Describe`, for the names of the columns
     /// ([`Reply::columns`](crate::Reply::columns)).
     #[inline]
     pub fn execute_text<'p>(
         &mut self,
         name: &str,
         params: impl ExactSizeIterator<Item = Option<&'p str>>,
+        describe: bool,
     ) {
-        let written = requests::bind_text_execute(&mut self.socket.output, name, params);
+        let written = requests::bind_text_execute(&mut self.socket.output, name, params, describe);
         self.queued.unsynced = true;
         self.queued.statements += 1;
         self.note(written);

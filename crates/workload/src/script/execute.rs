@@ -141,6 +141,8 @@ impl Scripts {
         let Client {
             variables, text, ..
         } = client;
+        // libpq always asks for the columns; only what is captured needs their names.
+        let describe = sql.capture.is_some();
         match self.protocol {
             Protocol::Simple => {
                 text.clear();
@@ -149,7 +151,7 @@ impl Scripts {
             }
             Protocol::Extended => {
                 session.parse("", &sql.numbered, &[]);
-                session.execute_text("", variables.texts(&sql.parameters));
+                session.execute_text("", variables.texts(&sql.parameters), describe);
             }
             Protocol::Prepared => {
                 if !session.is_prepared(sql.index) {
@@ -159,7 +161,8 @@ impl Scripts {
                     }
                     session.note_prepared(sql.index);
                 }
-                session.execute_text(&sql.statement, variables.texts(&sql.parameters));
+                let params = variables.texts(&sql.parameters);
+                session.execute_text(&sql.statement, params, describe);
             }
         }
         if pipeline {
