@@ -27,7 +27,7 @@ pub enum Error {
     #[error("connection lost: {0}")]
     Lost(String),
     /// The request cannot be put to the server this way; nothing is open, the session can go on.
-    #[error("request not possible: {0}")]
+    #[error("{0}")]
     Refused(String),
 }
 

@@ -146,6 +146,55 @@ fn number(printed: &str, beginning: &str) -> u64 {
     digits.parse().unwrap()
 }
 
+/// What four clients print who run a script 20 times each.
+fn contend(script: &Path, tries: &str, dsn: &str) -> String {
+    let path = script.to_str().unwrap();
+    let given = [
+        "bench", "-n", "--format", "pgbench", "-c", "4", "-t", "20", "-r",
+    ];
+    let more = ["--failures-detailed", "--max-tries", tries, "-f", path, dsn];
+    let output = tenbin(&[&given[..], &more].concat());
+    assert!(output.status.success(), "{output:?}");
+    text(&output.stdout)
+}
+
+#[test]
+fn deadlocks_are_counted_and_tried_again() {
+    let (server, dsn) = server();
+    let mut client = server.connect().unwrap();
+    for statement in [
+        "CREATE TABLE pair AS SELECT id, 0 AS n FROM generate_series(1, 2) AS id",
+        "ALTER SYSTEM SET deadlock_timeout = '5ms'",
+        "SELECT pg_reload_conf()",
+    ] {
+        client.batch_execute(statement).unwrap();
+    }
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("cross.sql");
+    std::fs::write(
+        &script,
+        "\\set first 1 + :client_id % 2\nBEGIN;\nUPDATE pair SET n = n + 1 WHERE id = :first;\n\\sleep 2 ms\n\
+         UPDATE pair SET n = n + 1 WHERE id = 3 - :first;\nEND;\n",
+    )
+    .unwrap();
+    let once = contend(&script, "1", &dsn);
+    let done = number(&once, "number of transactions actually processed: ");
+    let failed = number(&once, "number of failed transactions: ");
+    assert!(failed > 0, "{once}");
+    assert_eq!(done + failed, 80, "{once}");
+    assert_eq!(number(&once, "number of deadlock failures: "), failed);
+    assert_eq!(number(&once, "number of serialization failures: "), 0);
+
+    let again = contend(&script, "1000", &dsn);
+    assert_eq!(number(&again, "number of failed transactions: "), 0);
+    assert!(number(&again, "total number of retries: ") > 0, "{again}");
+    let updated = client.query("SELECT n FROM pair", &[]).unwrap();
+    for row in updated {
+        let n: i32 = row.get(0);
+        assert_eq!(i64::from(n).unsigned_abs(), done + 80);
+    }
+}
+
 #[test]
 fn failures_are_counted_by_kind_and_tried_again() {
     let (server, dsn) = server();
@@ -160,24 +209,7 @@ fn failures_are_counted_by_kind_and_tried_again() {
         "BEGIN ISOLATION LEVEL REPEATABLE READ;\nSELECT n FROM counter;\n\\sleep 2 ms\nUPDATE counter SET n = n + 1;\nEND;\n",
     )
     .unwrap();
-    let bench = |tries: &str| {
-        let path = script.to_str().unwrap();
-        let given = [
-            "bench", "-n", "--format", "pgbench", "-c", "4", "-t", "20", "-r",
-        ];
-        let more = [
-            "--failures-detailed",
-            "--max-tries",
-            tries,
-            "-f",
-            path,
-            &dsn,
-        ];
-        let output = tenbin(&[&given[..], &more].concat());
-        assert!(output.status.success(), "{output:?}");
-        text(&output.stdout)
-    };
-    let once = bench("1");
+    let once = contend(&script, "1", &dsn);
     let done = number(&once, "number of transactions actually processed: ");
     let failed = number(&once, "number of failed transactions: ");
     assert!(failed > 0, "{once}");
@@ -188,7 +220,7 @@ fn failures_are_counted_by_kind_and_tried_again() {
     let of_update = update.unwrap().split_whitespace().nth(1).unwrap();
     assert_eq!(of_update, failed.to_string(), "{once}");
 
-    let again = bench("1000");
+    let again = contend(&script, "1000", &dsn);
     assert_eq!(
         number(&again, "number of transactions actually processed: "),
         80
