@@ -45,11 +45,16 @@ enum Command {
     Compare(cmd::compare::Args),
     Report(cmd::report::Args),
     Server(cmd::server::Args),
+    Tpmonitor(cmd::tpmonitor::Args),
     Doctor(cmd::doctor::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    // It answers signals in its own way, and starts no server that would have to be cleared away.
+    if let Command::Tpmonitor(args) = cli.command {
+        return exit::finish(cmd::tpmonitor::run(&args));
+    }
     if let Err(error) = tenbin_server::signals::watch() {
         return exit::finish(Err(error.into()));
     }
@@ -61,6 +66,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => cmd::compare::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Server(args) => cmd::server::run(args),
+        Command::Tpmonitor(args) => cmd::tpmonitor::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     };
     exit::finish(result)

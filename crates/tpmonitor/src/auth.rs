@@ -1,0 +1,201 @@
+//! Who a client is, and who the monitor is to a server.
+
+use crate::config::{Auth, Kept, Secret};
+use crate::messages::{message, string};
+use crate::scram::{Exchange, Verifier, equal, random};
+use md5::{Digest as _, Md5};
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use tenbin_wire::frames::split_string;
+
+/// A client's log-in under way.
+pub(crate) enum Challenge {
+    /// `md5`: the salt, and the hash of password and name, if the user is known.
+    Md5([u8; 4], Option<String>),
+    /// SCRAM, before the client's first message.
+    ScramFirst(Box<Exchange>),
+    /// SCRAM, before its proof.
+    ScramLast(Box<Exchange>),
+}
+
+/// What came of an answer.
+pub(crate) enum Verdict {
+    /// Another message is awaited.
+    More,
+    /// The client is who it says.
+    Known,
+    /// It is not, or what it sent makes no sense.
+    Refused,
+}
+
+impl Challenge {
+    /// The first question to a client, or `None` where there is none.
+    pub(crate) fn ask(
+        auth: Auth,
+        user: &str,
+        secret: Option<&Secret>,
+        out: &mut Vec<u8>,
+    ) -> Option<Self> {
+        let kept = secret.map(|secret| &secret.0);
+        match (auth, kept) {
+            (Auth::Trust, _) => None,
+            (Auth::Md5, None | Some(Kept::Plain(..) | Kept::Md5(_))) => {
+                let salt: [u8; 4] = random();
+                let hash = match kept {
+                    Some(Kept::Plain(password, _)) => {
+                        Some(hex(&Md5::digest([password, user].concat())))
+                    }
+                    Some(Kept::Md5(hash)) => Some(hash.clone()),
+                    _ => None,
+                };
+                message(out, b'R', |out| {
+                    out.extend_from_slice(&5_u32.to_be_bytes());
+                    out.extend_from_slice(&salt);
+                });
+                Some(Self::Md5(salt, hash))
+            }
+            (Auth::Scram | Auth::Md5, _) => {
+                message(out, b'R', |out| {
+                    out.extend_from_slice(&10_u32.to_be_bytes());
+                    string(out, SCRAM_SHA_256.as_bytes());
+                    out.push(0);
+                });
+                let verifier = match kept {
+                    Some(Kept::Plain(_, verifier) | Kept::Scram(verifier)) => {
+                        Some(Verifier::clone(verifier))
+                    }
+                    _ => None,
+                };
+                Some(Self::ScramFirst(Box::new(Exchange::new(verifier))))
+            }
+        }
+    }
+
+    /// Reads an answer: the body of a `p` message. Gives the next question.
+    pub(crate) fn answer(&mut self, body: &[u8], out: &mut Vec<u8>) -> Verdict {
+        match self {
+            Self::Md5(salt, hash) => {
+                let given = split_string(body).map(|(text, _)| text).unwrap_or_default();
+                let expected = hash.as_ref().map(|hash| {
+                    let salted = [hash.as_bytes(), &salt[..]].concat();
+                    format!("md5{}", hex(&Md5::digest(salted)))
+                });
+                match expected {
+                    Some(expected) if equal(expected.as_bytes(), given) => Verdict::Known,
+                    _ => Verdict::Refused,
+                }
+            }
+            Self::ScramFirst(exchange) => {
+                let Some(first) = first_response(body).and_then(|data| exchange.first(data)) else {
+                    return Verdict::Refused;
+                };
+                message(out, b'R', |out| {
+                    out.extend_from_slice(&11_u32.to_be_bytes());
+                    out.extend_from_slice(first.as_bytes());
+                });
+                let next = Box::new(Exchange::new(None));
+                *self = Self::ScramLast(std::mem::replace(exchange, next));
+                Verdict::More
+            }
+            Self::ScramLast(exchange) => {
+                let Some(last) = exchange.last(body) else {
+                    return Verdict::Refused;
+                };
+                message(out, b'R', |out| {
+                    out.extend_from_slice(&12_u32.to_be_bytes());
+                    out.extend_from_slice(last.as_bytes());
+                });
+                Verdict::Known
+            }
+        }
+    }
+}
+
+/// The data of a `SASLInitialResponse` for the one mechanism offered.
+fn first_response(body: &[u8]) -> Option<&[u8]> {
+    let (mechanism, rest) = split_string(body)?;
+    let (&length, data) = rest.split_first_chunk()?;
+    let whole = usize::try_from(i32::from_be_bytes(length)).ok()? == data.len();
+    (mechanism == SCRAM_SHA_256.as_bytes() && whole).then_some(data)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
+/// The monitor's own log-in to a server.
+#[derive(Default)]
+pub(crate) struct Login {
+    scram: Option<ScramSha256>,
+}
+
+impl Login {
+    /// Answers one of the server's `Authentication…` messages; why not, if it cannot.
+    pub(crate) fn answer(
+        &mut self,
+        user: &str,
+        secret: Option<&Secret>,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        const NONSENSE: &str = "the server's request for authentication makes no sense";
+        let (&code, data) = body.split_first_chunk().ok_or(NONSENSE)?;
+        let plain = || {
+            secret.and_then(Secret::plain).ok_or_else(|| {
+                format!("the server asks for the password of user \"{user}\", which the TP monitor does not know; add it to the auth file, to [users] or to the server's connection string")
+            })
+        };
+        match i32::from_be_bytes(code) {
+            0 if self.scram.is_some() => {
+                Err("the server ended authentication without proof of its own".to_owned())
+            }
+            0 => Ok(()),
+            3 => {
+                let password = plain()?;
+                message(out, b'p', |out| string(out, password.as_bytes()));
+                Ok(())
+            }
+            5 => {
+                let &salt = data.as_array().ok_or(NONSENSE)?;
+                let answer = match secret.map(|secret| &secret.0) {
+                    Some(Kept::Md5(hash)) => {
+                        let salted = [hash.as_bytes(), &salt[..]].concat();
+                        format!("md5{}", hex(&Md5::digest(salted)))
+                    }
+                    _ => md5_hash(user.as_bytes(), plain()?.as_bytes(), salt),
+                };
+                message(out, b'p', |out| string(out, answer.as_bytes()));
+                Ok(())
+            }
+            10 => {
+                let scram = ScramSha256::new(plain()?.as_bytes(), ChannelBinding::unsupported());
+                message(out, b'p', |out| {
+                    string(out, SCRAM_SHA_256.as_bytes());
+                    out.extend_from_slice(&crate::messages::word(scram.message().len()));
+                    out.extend_from_slice(scram.message());
+                });
+                self.scram = Some(scram);
+                Ok(())
+            }
+            11 => {
+                let scram = self.scram.as_mut().ok_or(NONSENSE)?;
+                scram.update(data).map_err(|error| error.to_string())?;
+                message(out, b'p', |out| out.extend_from_slice(scram.message()));
+                Ok(())
+            }
+            12 => {
+                let mut scram = self.scram.take().ok_or(NONSENSE)?;
+                scram.finish(data).map_err(|error| {
+                    format!("the server could not prove that it knows the password: {error}")
+                })
+            }
+            other => Err(format!(
+                "the server asks for authentication method {other}; the TP monitor knows trust, password, md5 and scram-sha-256: change pg_hba.conf for user \"{user}\""
+            )),
+        }
+    }
+}

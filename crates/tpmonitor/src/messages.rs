@@ -1,0 +1,136 @@
+//! Messages as the monitor writes them itself (documentation of `PostgreSQL`, "Message Formats").
+
+/// `ParseComplete`.
+pub(crate) const PARSE_COMPLETE: [u8; 5] = [b'1', 0, 0, 0, 4];
+/// `CloseComplete`.
+pub(crate) const CLOSE_COMPLETE: [u8; 5] = [b'3', 0, 0, 0, 4];
+/// `AuthenticationOk`.
+pub(crate) const AUTHENTICATION_OK: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 0];
+
+/// A protocol version of a start-up packet.
+pub(crate) const PROTOCOL_3_0: u32 = 0x0003_0000;
+/// The newest that is spoken: cancel keys of any length.
+pub(crate) const PROTOCOL_3_2: u32 = 0x0003_0002;
+
+/// Appends a message: its type, its length, and what `body` writes.
+pub(crate) fn message(out: &mut Vec<u8>, tag: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    out.push(tag);
+    sized(out, body);
+}
+
+/// Appends a length that counts itself, and what `body` writes.
+pub(crate) fn sized(out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    let length = word(out.len() - start);
+    out[start..start + 4].copy_from_slice(&length);
+}
+
+/// A length word; what the monitor writes is far below 4 GiB.
+pub(crate) fn word(size_bytes: usize) -> [u8; 4] {
+    u32::try_from(size_bytes).unwrap_or(u32::MAX).to_be_bytes()
+}
+
+/// Appends a zero-terminated string; a zero byte inside would end it early and is left out.
+pub(crate) fn string(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend(text.iter().copied().filter(|&byte| byte != 0));
+    out.push(0);
+}
+
+/// How bad an error is to the session that gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    /// The session goes on.
+    Error,
+    /// The session is over.
+    Fatal,
+}
+
+/// `ErrorResponse`.
+pub(crate) fn error(out: &mut Vec<u8>, severity: Severity, sqlstate: &str, text: &str) {
+    let severity = match severity {
+        Severity::Error => "ERROR",
+        Severity::Fatal => "FATAL",
+    };
+    message(out, b'E', |out| {
+        for (field, value) in [
+            (b'S', severity),
+            (b'V', severity),
+            (b'C', sqlstate),
+            (b'M', text),
+        ] {
+            out.push(field);
+            string(out, value.as_bytes());
+        }
+        out.push(0);
+    });
+}
+
+/// `ReadyForQuery`.
+pub(crate) fn ready(out: &mut Vec<u8>, status: u8) {
+    out.extend_from_slice(&[b'Z', 0, 0, 0, 5, status]);
+}
+
+/// `ParameterStatus`.
+pub(crate) fn parameter(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    message(out, b'S', |out| {
+        string(out, name);
+        string(out, value);
+    });
+}
+
+/// `CommandComplete`.
+pub(crate) fn command_complete(out: &mut Vec<u8>, tag: &str) {
+    message(out, b'C', |out| string(out, tag.as_bytes()));
+}
+
+/// `Query`.
+pub(crate) fn query(out: &mut Vec<u8>, sql: &str) {
+    message(out, b'Q', |out| string(out, sql.as_bytes()));
+}
+
+/// `Close` of a prepared statement.
+pub(crate) fn close_statement(out: &mut Vec<u8>, name: &[u8]) {
+    message(out, b'C', |out| {
+        out.push(b'S');
+        string(out, name);
+    });
+}
+
+/// `Parse`; `body` is the query and the parameter types as they were sent.
+pub(crate) fn parse(out: &mut Vec<u8>, name: &[u8], body: &[u8]) {
+    message(out, b'P', |out| {
+        string(out, name);
+        out.extend_from_slice(body);
+    });
+}
+
+/// The fields of an `ErrorResponse` that the monitor looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ErrorFields<'a> {
+    pub(crate) severity: &'a [u8],
+    pub(crate) sqlstate: &'a [u8],
+    pub(crate) text: &'a [u8],
+    pub(crate) routine: &'a [u8],
+}
+
+/// Reads an `ErrorResponse`, as far as it is there.
+pub(crate) fn error_fields(mut body: &[u8]) -> ErrorFields<'_> {
+    let mut fields = ErrorFields::default();
+    while let Some((&field, rest)) = body.split_first()
+        && field != 0
+        && let Some((value, after)) = tenbin_wire::frames::split_string(rest)
+    {
+        match field {
+            b'V' => fields.severity = value,
+            b'S' if fields.severity.is_empty() => fields.severity = value,
+            b'C' => fields.sqlstate = value,
+            b'M' => fields.text = value,
+            b'R' => fields.routine = value,
+            _ => {}
+        }
+        body = after;
+    }
+    fields
+}

@@ -1,0 +1,304 @@
+//! Clients that are in: what they send, and how they leave.
+
+use super::login::{Joining, Proving};
+use super::pool::PoolId;
+use super::{CLIENT, Serving};
+use crate::messages::{Severity, error};
+use crate::net::{Conn, Received};
+use crate::parameters::Set;
+use crate::relay::client::Rules;
+use crate::relay::{self, Mode, Out, Stop};
+use crate::slab::Id;
+use rustix::event::epoll::EventFlags;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// Receives from one client before others get their turn.
+const TURNS: usize = 4;
+
+/// How far a client is.
+pub(super) enum Stage {
+    /// Nothing is known of it.
+    New,
+    /// It proves who it is.
+    Proving(Box<Proving>),
+    /// It is who it says, and waits for a server to answer for its log-in.
+    Joining(Box<Joining>),
+    /// It is in.
+    Ready,
+    /// It gets what is left to be sent, and nothing else.
+    Leaving,
+}
+
+/// A client.
+pub(super) struct Client {
+    pub(super) conn: Conn,
+    pub(super) stage: Stage,
+    pub(super) relay: relay::Client,
+    pub(super) server: Option<Id>,
+    pub(super) pool: Option<PoolId>,
+    /// Values of carried parameters that it has chosen.
+    pub(super) set: Set,
+    /// Its place in the queue, if it waits.
+    pub(super) ticket: Option<u64>,
+    /// Its next message has to wait until its server is quiet.
+    pub(super) held: bool,
+    /// Its server is being given its parameters.
+    pub(super) settling: bool,
+    /// Since when it is at its present stage, or waits, or has done nothing.
+    pub(super) since: Instant,
+    /// Tells it from all other clients that there ever were.
+    pub(super) serial: u64,
+    pub(super) connected: Instant,
+}
+
+impl Client {
+    /// Whether its socket may be read: what is read has to go somewhere.
+    fn takes_input(&self) -> bool {
+        self.ticket.is_none()
+            && !self.held
+            && !self.settling
+            && !matches!(self.stage, Stage::Joining(_) | Stage::Leaving)
+    }
+}
+
+impl Serving {
+    /// Takes in a new connection.
+    pub(super) fn admit(&mut self, fd: OwnedFd) {
+        self.serial += 1;
+        let (serial, now) = (self.serial, self.now);
+        let id = self.clients.insert(|id| Client {
+            conn: Conn::new(fd, id.token(CLIENT)),
+            stage: Stage::New,
+            relay: relay::Client::default(),
+            server: None,
+            pool: None,
+            set: Set::default(),
+            ticket: None,
+            held: false,
+            settling: false,
+            since: now,
+            serial,
+            connected: now,
+        });
+        let client = self.clients.get_mut(id);
+        if !client.is_some_and(|client| client.conn.watch(&self.epoll, false)) {
+            self.clients.remove(id);
+        }
+    }
+
+    pub(super) fn client_event(&mut self, id: Id, flags: EventFlags) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if flags.contains(EventFlags::OUT) && client.conn.unsent() > 0 {
+            if !client.conn.flush(&self.epoll) {
+                return self.drop_client(id);
+            }
+            if client.conn.unsent() == 0 {
+                if matches!(client.stage, Stage::Leaving) {
+                    return self.drop_client(id);
+                }
+                if let Some(server) = client.server {
+                    self.read_server(server);
+                }
+            }
+        }
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let gone = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        if flags.contains(EventFlags::IN) || gone {
+            client.conn.readable = true;
+        }
+        // Nobody waits in a queue for an answer that nobody reads.
+        let waits = client.ticket.is_some() || matches!(client.stage, Stage::Leaving);
+        if gone && waits {
+            return self.drop_client(id);
+        }
+        self.read_client(id);
+    }
+
+    /// Reads what has come, as far as it has somewhere to go.
+    pub(super) fn read_client(&mut self, id: Id) {
+        for _ in 0..TURNS {
+            let Some(client) = self.clients.get_mut(id) else {
+                return;
+            };
+            if !client.conn.readable || !client.takes_input() || client.conn.unsent() > 0 {
+                return;
+            }
+            if let Some(server) = client.server.and_then(|server| self.servers.get(server))
+                && server.conn.unsent() > 0
+            {
+                return;
+            }
+            let mut buffer = std::mem::take(&mut self.buffers.received);
+            let received = client.conn.receive(&mut buffer);
+            match received {
+                Received::Some => self.take(id, &buffer),
+                Received::Nothing => {
+                    client.conn.keep(&buffer);
+                }
+                Received::Closed => self.drop_client(id),
+            }
+            self.buffers.received = buffer;
+            if received != Received::Some {
+                return;
+            }
+        }
+        if self
+            .clients
+            .get(id)
+            .is_some_and(|client| client.conn.readable)
+        {
+            self.clients_again.push(id);
+        }
+    }
+
+    /// Deals with what a client sent; what cannot be dealt with yet is kept.
+    fn take(&mut self, id: Id, input: &[u8]) {
+        match self.clients.get(id).map(|client| &client.stage) {
+            Some(Stage::Ready) => self.serve(id, input),
+            Some(Stage::New | Stage::Proving(_)) => self.log_in(id, input),
+            _ => {}
+        }
+    }
+
+    /// Goes on with what was kept, and with what has come since.
+    pub(super) fn resume(&mut self, id: Id) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.held = false;
+        if !client.conn.input.is_empty() {
+            let input = std::mem::take(&mut client.conn.input);
+            self.serve(id, &input);
+        }
+        self.read_client(id);
+    }
+
+    /// Passes on what a client that is in has sent.
+    fn serve(&mut self, id: Id, input: &[u8]) {
+        let mut at = 0;
+        loop {
+            let Some(client) = self.clients.get_mut(id) else {
+                return;
+            };
+            let server_id = client.server;
+            let server = server_id.and_then(|server| self.servers.get_mut(server));
+            let rules = client.pool.map_or(
+                Rules {
+                    mode: Mode::Transaction,
+                    contended: false,
+                },
+                |pool| self.pools[pool.0].rules(),
+            );
+            let rest = &input[at..];
+            let mut out = Out::new(rest, &mut self.buffers.to_server);
+            self.buffers.to_client.clear();
+            let (relay, mut conn) = match server {
+                Some(server) => (Some(&mut server.relay), Some(&mut server.conn)),
+                None => (None, None),
+            };
+            let (taken, stop) = relay::client::forward(
+                &mut self.shared,
+                rules,
+                &mut client.relay,
+                relay,
+                rest,
+                &mut out,
+                &mut self.buffers.to_client,
+            );
+            at += taken;
+            let bytes = out.finish();
+            let sent = match &mut conn {
+                Some(conn) if !bytes.is_empty() => conn.send(&self.epoll, bytes),
+                _ => true,
+            };
+            let said = self.buffers.to_client.is_empty()
+                || client.conn.send(&self.epoll, &self.buffers.to_client);
+            client.since = self.now;
+            if !said {
+                return self.drop_client(id);
+            }
+            if !sent && let Some(server) = server_id {
+                return self.server_lost(server, "could not send to the server");
+            }
+            match stop {
+                Stop::Wait => {
+                    client.conn.keep(&input[at..]);
+                    break;
+                }
+                Stop::Server => {
+                    if !self.obtain(id) {
+                        if let Some(client) = self.clients.get_mut(id) {
+                            client.conn.keep(&input[at..]);
+                        }
+                        return;
+                    }
+                }
+                Stop::Hold => {
+                    client.held = true;
+                    client.conn.keep(&input[at..]);
+                    break;
+                }
+                Stop::Terminate => return self.drop_client(id),
+                Stop::Bad(bad) => return self.expel(id, "08P01", &bad.to_string()),
+            }
+        }
+        // What was answered without the server may have been all.
+        if let Some(server) = self.clients.get(id).and_then(|client| client.server) {
+            self.settle(server);
+        }
+    }
+
+    /// Says why, then closes the connection.
+    pub(super) fn expel(&mut self, id: Id, sqlstate: &str, text: &str) {
+        let mut message = Vec::new();
+        error(&mut message, Severity::Fatal, sqlstate, text);
+        self.dismiss(id, &message);
+    }
+
+    /// Sends a last message, then closes the connection.
+    pub(super) fn dismiss(&mut self, id: Id, message: &[u8]) {
+        self.part(id);
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.stage = Stage::Leaving;
+        client.since = self.now;
+        client.conn.input = Vec::new();
+        let sent = client.conn.send(&self.epoll, message);
+        if !sent || client.conn.unsent() == 0 {
+            self.clients.remove(id);
+        }
+    }
+
+    /// A client is gone.
+    pub(super) fn drop_client(&mut self, id: Id) {
+        self.part(id);
+        if self.clients.remove(id).is_some() {
+            self.make_room();
+        }
+    }
+
+    /// Parts a client from queue, pool and server.
+    fn part(&mut self, id: Id) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let inside = client.relay.inside_message();
+        let server = client.server.take();
+        client.settling = false;
+        let waited = client.ticket.take().is_some();
+        if let Some(pool) = client.pool.take() {
+            let pool = &mut self.pools[pool.0];
+            pool.waiting -= usize::from(waited);
+            pool.clients -= 1;
+        }
+        if let Some(server) = server {
+            self.orphan(server, inside);
+        }
+    }
+}

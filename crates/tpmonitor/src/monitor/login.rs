@@ -1,0 +1,253 @@
+//! How clients get in.
+
+use super::client::Stage;
+use super::pool::Spelling;
+use super::{Serving, pool};
+use crate::auth::{Challenge, Verdict};
+use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready, word};
+use crate::parameters::carried;
+use crate::scan::{self, HEADER_BYTES, Step};
+use crate::slab::Id;
+use crate::sql::ALWAYS_REPORTED;
+use crate::startup::{First, Startup, first_packet};
+use std::rc::Rc;
+
+/// Longest answer to a question of authentication, bytes (libpq's bound is the same).
+const ANSWER_LIMIT_BYTES: usize = 30_000;
+
+/// A client that proves who it is.
+pub(super) struct Proving {
+    startup: Startup,
+    challenge: Challenge,
+}
+
+/// A client that waits for a server to answer for its log-in.
+pub(super) struct Joining {
+    pub(super) startup: Startup,
+    /// Values of carried parameters, as given.
+    pub(super) wanted: Vec<(u8, Rc<[u8]>)>,
+}
+
+impl Serving {
+    /// Deals with what a client sends before it is in.
+    pub(super) fn log_in(&mut self, id: Id, input: &[u8]) {
+        let mut at = 0;
+        loop {
+            let Some(client) = self.clients.get_mut(id) else {
+                return;
+            };
+            let taken = match &mut client.stage {
+                Stage::New => self.first(id, &input[at..]),
+                Stage::Proving(_) => self.prove(id, &input[at..]),
+                _ => None,
+            };
+            match taken {
+                Some(count) => at += count,
+                None => break,
+            }
+        }
+        if let Some(client) = self.clients.get_mut(id) {
+            client.conn.keep(&input[at..]);
+            // A client need not wait for the answer to its log-in.
+            if matches!(client.stage, Stage::Ready) && !client.conn.input.is_empty() {
+                self.resume(id);
+            }
+        }
+    }
+
+    /// Reads a first packet: bytes taken, if it was there.
+    fn first(&mut self, id: Id, input: &[u8]) -> Option<usize> {
+        let (first, length) = match first_packet(input) {
+            Ok(Some(found)) => found,
+            Ok(None) => return None,
+            Err(bad) => {
+                self.expel(id, bad.sqlstate(), &bad.to_string());
+                return None;
+            }
+        };
+        match first {
+            // Neither is spoken: the client goes on without, or not at all.
+            First::Ssl | First::Gss => {
+                let client = self.clients.get_mut(id)?;
+                if !client.conn.send(&self.epoll, b"N") {
+                    self.drop_client(id);
+                    return None;
+                }
+                Some(length)
+            }
+            First::Cancel { process_id, key } => {
+                self.cancel(process_id, &key);
+                self.drop_client(id);
+                None
+            }
+            First::Startup(startup) => {
+                self.begin(id, startup);
+                Some(length)
+            }
+        }
+    }
+
+    fn begin(&mut self, id: Id, startup: Startup) {
+        if self.stopping.is_some() {
+            return self.expel(id, "57P03", "the TP monitor is shutting down");
+        }
+        if self.clients.len() > self.config.max_clients {
+            return self.expel(
+                id,
+                "53300",
+                &format!(
+                    "sorry, too many clients already: the TP monitor takes {} (max_clients)",
+                    self.config.max_clients
+                ),
+            );
+        }
+        if self.config.database(&startup.database).is_none() {
+            let text = format!("database \"{}\" does not exist", startup.database);
+            return self.expel(id, "3D000", &text);
+        }
+        let mut out = Vec::new();
+        startup.negotiate(&mut out);
+        let secret = self.config.users.get(&startup.user);
+        let challenge = Challenge::ask(self.config.auth, &startup.user, secret, &mut out);
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if !client.conn.send(&self.epoll, &out) {
+            return self.drop_client(id);
+        }
+        match challenge {
+            Some(challenge) => {
+                client.stage = Stage::Proving(Box::new(Proving { startup, challenge }));
+            }
+            None => self.join(id, startup),
+        }
+    }
+
+    /// Reads an answer to a question of authentication: bytes taken, if it was there.
+    fn prove(&mut self, id: Id, input: &[u8]) -> Option<usize> {
+        let client = self.clients.get_mut(id)?;
+        let Stage::Proving(proving) = &mut client.stage else {
+            return None;
+        };
+        if input.first().is_some_and(|&tag| tag == b'X') {
+            self.drop_client(id);
+            return None;
+        }
+        let bounded = |bytes: &[u8]| {
+            let length = bytes.get(1..HEADER_BYTES).and_then(|word| word.as_array());
+            length.is_none_or(|&length: &[u8; 4]| {
+                u32::from_be_bytes(length) as usize <= ANSWER_LIMIT_BYTES
+            })
+        };
+        let found = match scan::from_client(input) {
+            _ if input.first().is_some_and(|&tag| tag != b'p') || !bounded(input) => {
+                self.expel(id, "08P01", "expected a password response");
+                return None;
+            }
+            Ok(Step::Message(found)) if found.missing == 0 => found,
+            Ok(_) => return None,
+            Err(bad) => {
+                self.expel(id, "08P01", &bad.to_string());
+                return None;
+            }
+        };
+        let mut out = Vec::new();
+        let verdict = proving.challenge.answer(found.body(), &mut out);
+        if !client.conn.send(&self.epoll, &out) {
+            self.drop_client(id);
+            return None;
+        }
+        match verdict {
+            Verdict::More => {}
+            Verdict::Known => {
+                let startup = proving.startup.clone();
+                self.join(id, startup);
+            }
+            Verdict::Refused => {
+                let user = proving.startup.user.clone();
+                let about: [(&str, &dyn std::fmt::Display); 1] = [("user", &user)];
+                crate::log::line(crate::log::Level::Warning, "log-in refused", &about);
+                let text = format!("password authentication failed for user \"{user}\"");
+                self.expel(id, "28P01", &text);
+            }
+        }
+        Some(found.bytes.len())
+    }
+
+    /// A client is who it says: it joins the pool of its user and database.
+    fn join(&mut self, id: Id, startup: Startup) {
+        let mut key = pool::Key {
+            user: startup.user.clone(),
+            database: startup.database.clone(),
+            extras: Vec::new(),
+        };
+        let mut wanted = Vec::new();
+        for (name, value) in &startup.parameters {
+            let ignored = &self.config.ignored_parameters;
+            if ignored.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            match carried(name.as_bytes()) {
+                Some(index) if usize::from(index) < ALWAYS_REPORTED => {
+                    wanted.push((index, value.as_bytes().into()));
+                }
+                // Servers get it in their own start-up packet.
+                _ => key.extras.push((name.clone(), value.clone())),
+            }
+        }
+        let Some(pool) = self.pool(key) else {
+            return self.expel(id, "3D000", "the database is no longer configured");
+        };
+        self.pools[pool.0].clients += 1;
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.pool = Some(pool);
+        client.stage = Stage::Joining(Box::new(Joining { startup, wanted }));
+        if !self.welcome(id) {
+            self.enqueue(id);
+        }
+    }
+
+    /// Completes a log-in from what a server said before, if that answers for this client.
+    pub(super) fn welcome(&mut self, id: Id) -> bool {
+        let Some(client) = self.clients.get_mut(id) else {
+            return false;
+        };
+        let (Stage::Joining(joining), Some(pool)) = (&client.stage, client.pool) else {
+            return false;
+        };
+        let pool = &self.pools[pool.0];
+        let Some(welcome) = &pool.welcome else {
+            return false;
+        };
+        let mut values = Vec::new();
+        for (index, wanted) in &joining.wanted {
+            match pool.canonical(*index, wanted) {
+                Some(Spelling::Value(value)) => values.push((*index, value)),
+                Some(Spelling::Default) => {}
+                None => return false,
+            }
+        }
+        let set = self.parameters.intern(values);
+        let mut out = AUTHENTICATION_OK.to_vec();
+        for (name, value) in welcome.iter() {
+            let own = carried(name).and_then(|index| self.parameters.value(set, index));
+            crate::messages::parameter(&mut out, name, own.unwrap_or(value));
+        }
+        let key = crate::scram::code(&self.secret, client.serial);
+        let long = joining.startup.spoken() == PROTOCOL_3_2;
+        message(&mut out, b'K', |out| {
+            out.extend_from_slice(&word(id.number() as usize + 1));
+            out.extend_from_slice(if long { &key[..] } else { &key[..4] });
+        });
+        ready(&mut out, b'I');
+        client.set = set;
+        client.stage = Stage::Ready;
+        client.since = self.now;
+        if !client.conn.send(&self.epoll, &out) {
+            self.drop_client(id);
+        }
+        true
+    }
+}

@@ -1,0 +1,434 @@
+//! The event loop: one thread that owns every connection, so that nothing is locked and the order of
+//! a queue is the order in which requests came.
+
+mod cancel;
+mod client;
+mod login;
+mod pool;
+mod server;
+mod ticks;
+
+use crate::config::{Config, Listen};
+use crate::error::Error;
+use crate::log::{Level, line};
+use crate::net;
+use crate::parameters::Parameters;
+use crate::relay::Shared;
+use crate::slab::{Id, Slab};
+use cancel::Cancel;
+use client::Client;
+use pool::{Pool, PoolId};
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+use server::Server;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Kinds of token.
+const CLIENT: u64 = 0;
+const SERVER: u64 = 1;
+const CANCEL: u64 = 2;
+const OTHER: u64 = 3;
+/// Of the kind `OTHER`, the number that means a request from outside; listeners count from 0.
+const WAKE: u64 = 0xffff_ffff;
+
+/// How often limits of time are looked at while there may be any, and while all is still.
+const TICK: Duration = Duration::from_millis(100);
+const STILL_TICK: Duration = Duration::from_secs(1);
+/// Connections accepted before others get their turn.
+const ACCEPT_BATCH: usize = 64;
+
+/// What can be asked of a running monitor from another thread.
+#[derive(Debug, Clone)]
+pub struct Handle(Arc<Requests>);
+
+#[derive(Debug)]
+struct Requests {
+    wake: OwnedFd,
+    asked: AtomicU32,
+}
+
+const STOP: u32 = 1;
+const STOP_NOW: u32 = 2;
+const RELOAD: u32 = 4;
+
+impl Handle {
+    /// No new clients; transactions under way may end.
+    pub fn stop(&self) {
+        self.ask(STOP);
+    }
+
+    /// Ends at once.
+    pub fn stop_now(&self) {
+        self.ask(STOP_NOW);
+    }
+
+    /// Reads the configuration again.
+    pub fn reload(&self) {
+        self.ask(RELOAD);
+    }
+
+    fn ask(&self, what: u32) {
+        self.0.asked.fetch_or(what, Ordering::SeqCst);
+        // Only a counter that overflows could refuse, and that would be a wake-up as well.
+        let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+/// Reads the configuration again, or says why not.
+pub type Reread = Box<dyn FnMut() -> Result<Config, String> + Send>;
+
+struct Listener {
+    fd: OwnedFd,
+    at: Listen,
+}
+
+/// A TP monitor, listening.
+pub struct Monitor {
+    epoll: OwnedFd,
+    requests: Arc<Requests>,
+    config: Config,
+    reread: Option<Reread>,
+    listeners: Vec<Listener>,
+}
+
+/// A TP monitor at work.
+struct Serving {
+    epoll: OwnedFd,
+    requests: Arc<Requests>,
+    config: Config,
+    reread: Option<Reread>,
+    listeners: Vec<Listener>,
+    /// Descriptors or clients have run out: nobody is accepted until this moment.
+    full_until: Option<Instant>,
+    clients: Slab<Client>,
+    servers: Slab<Server>,
+    cancels: Slab<Cancel>,
+    pools: Vec<Pool>,
+    by_key: HashMap<pool::Key, PoolId>,
+    /// Pools where a server may have become free for somebody who waits.
+    due: Vec<PoolId>,
+    /// Clients and servers that had more to read than their turn allowed.
+    clients_again: Vec<Id>,
+    servers_again: Vec<Id>,
+    shared: Shared,
+    parameters: Parameters,
+    /// What cancel keys are made with.
+    secret: [u8; 32],
+    /// Counts requests for a server, in the order they came.
+    ticket: u64,
+    /// Counts clients.
+    serial: u64,
+    /// One reading of the clock for all events that came together.
+    now: Instant,
+    next_tick: Instant,
+    paused: bool,
+    stopping: Option<Instant>,
+    done: bool,
+    buffers: Buffers,
+}
+
+/// Room that all connections share.
+#[derive(Debug, Default)]
+struct Buffers {
+    received: Vec<u8>,
+    to_server: Vec<u8>,
+    to_client: Vec<u8>,
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitor").finish_non_exhaustive()
+    }
+}
+
+impl Monitor {
+    /// Opens the listening sockets. Servers are connected to when clients need them.
+    ///
+    /// # Errors
+    /// When a socket cannot be opened; the message says which and what to do.
+    pub fn new(config: Config, reread: Option<Reread>) -> Result<Self, Error> {
+        let system = |what: &'static str| {
+            move |errno: Errno| Error::System {
+                what,
+                source: errno.into(),
+            }
+        };
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("open an epoll"))?;
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map_err(system("open an eventfd"))?;
+        let token = EventData::new_u64((OTHER << 32) | WAKE);
+        epoll::add(&epoll, &wake, token, EventFlags::IN).map_err(system("watch an eventfd"))?;
+        if config.listen.is_empty() {
+            return Err(Error::NowhereToListen);
+        }
+        let mut listeners = Vec::new();
+        for at in &config.listen {
+            let fd = net::listen(at).map_err(|source| Error::Listen {
+                at: at.to_string(),
+                source,
+            })?;
+            let token = EventData::new_u64((OTHER << 32) | listeners.len() as u64);
+            epoll::add(&epoll, &fd, token, EventFlags::IN).map_err(system("watch a socket"))?;
+            let at = at.clone();
+            listeners.push(Listener { fd, at });
+        }
+        Ok(Self {
+            epoll,
+            requests: Arc::new(Requests {
+                wake,
+                asked: AtomicU32::new(0),
+            }),
+            config,
+            reread,
+            listeners,
+        })
+    }
+
+    /// To ask something of it while it runs.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle(Arc::clone(&self.requests))
+    }
+
+    /// The TCP addresses it listens on, with the ports that were taken.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.listeners
+            .iter()
+            .filter(|listener| matches!(listener.at, Listen::Tcp(_)))
+            .filter_map(|listener| {
+                rustix::net::getsockname(&listener.fd)
+                    .ok()
+                    .and_then(|name| SocketAddr::try_from(name).ok())
+            })
+            .collect()
+    }
+
+    /// Serves until it is asked to stop.
+    ///
+    /// # Errors
+    /// When waiting for events fails, which only a defect can cause.
+    pub fn run(self) -> Result<(), Error> {
+        Serving::new(self).run()
+    }
+}
+
+impl Serving {
+    fn new(monitor: Monitor) -> Self {
+        let now = Instant::now();
+        let Monitor {
+            epoll,
+            requests,
+            config,
+            reread,
+            listeners,
+        } = monitor;
+        Self {
+            epoll,
+            requests,
+            config,
+            reread,
+            listeners,
+            full_until: None,
+            clients: Slab::default(),
+            servers: Slab::default(),
+            cancels: Slab::default(),
+            pools: Vec::new(),
+            by_key: HashMap::new(),
+            due: Vec::new(),
+            clients_again: Vec::new(),
+            servers_again: Vec::new(),
+            shared: Shared::default(),
+            parameters: Parameters::default(),
+            secret: crate::scram::random(),
+            ticket: 0,
+            serial: 0,
+            now,
+            next_tick: now,
+            paused: false,
+            stopping: None,
+            done: false,
+            buffers: Buffers::default(),
+        }
+    }
+
+    fn run(mut self) -> Result<(), Error> {
+        let mut events = vec![
+            Event {
+                flags: EventFlags::empty(),
+                data: EventData::new_u64(0),
+            };
+            512
+        ];
+        while !self.done {
+            let more = self.clients_again.len() + self.servers_again.len();
+            let wait = match more {
+                0 => self.next_tick.saturating_duration_since(self.now),
+                _ => Duration::ZERO,
+            };
+            let wait = Timespec {
+                tv_sec: wait.as_secs().cast_signed(),
+                tv_nsec: wait.subsec_nanos().into(),
+            };
+            let count = match epoll::wait(&self.epoll, &mut events, Some(&wait)) {
+                Ok(count) => count,
+                Err(Errno::INTR) => 0,
+                Err(errno) => {
+                    return Err(Error::System {
+                        what: "wait for events",
+                        source: errno.into(),
+                    });
+                }
+            };
+            self.now = Instant::now();
+            for event in &events[..count] {
+                // A packed struct: copy before use.
+                let token = { event.data }.u64();
+                self.event(token, event.flags);
+                self.dispatch();
+            }
+            self.read_again();
+            if self.now >= self.next_tick {
+                self.tick();
+                self.dispatch();
+            }
+        }
+        self.close_listeners();
+        Ok(())
+    }
+
+    fn event(&mut self, token: u64, flags: EventFlags) {
+        let (kind, id) = Id::of_token(token);
+        match kind {
+            CLIENT => self.client_event(id, flags),
+            SERVER => self.server_event(id, flags),
+            CANCEL => self.cancel_event(id, flags),
+            _ if token & 0xffff_ffff == WAKE => self.requested(),
+            _ => self.accept(usize::try_from(token & 0xffff_ffff).unwrap_or_default()),
+        }
+    }
+
+    /// Gives those another turn who had more to read.
+    fn read_again(&mut self) {
+        for id in std::mem::take(&mut self.clients_again) {
+            self.read_client(id);
+            self.dispatch();
+        }
+        for id in std::mem::take(&mut self.servers_again) {
+            self.read_server(id);
+            self.dispatch();
+        }
+    }
+
+    fn requested(&mut self) {
+        let _ = rustix::io::read(&self.requests.wake, &mut [0; 8]);
+        let asked = self.requests.asked.swap(0, Ordering::SeqCst);
+        if asked & RELOAD != 0 {
+            // Whoever asked from outside reads the log.
+            let _ = self.reload();
+        }
+        if asked & STOP_NOW != 0 {
+            line(Level::Info, "stopping at once", &[]);
+            self.done = true;
+        } else if asked & STOP != 0 {
+            self.stop();
+        }
+    }
+
+    /// Reads the configuration again; clients and servers stay.
+    fn reload(&mut self) -> Result<(), String> {
+        let Some(reread) = &mut self.reread else {
+            return Err("there is no configuration file to read again".to_owned());
+        };
+        match reread() {
+            Ok(mut config) => {
+                // Sockets stay as they are.
+                config.listen = std::mem::take(&mut self.config.listen);
+                self.config = config;
+                self.apply_configuration();
+                line(Level::Info, "configuration read again", &[]);
+                Ok(())
+            }
+            Err(error) => {
+                line(
+                    Level::Error,
+                    "configuration not read again, the one before stays",
+                    &[("error", &error)],
+                );
+                Err(error)
+            }
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        for _ in 0..ACCEPT_BATCH {
+            let Some(listener) = self.listeners.get(index) else {
+                return;
+            };
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match accept_with(&listener.fd, flags) {
+                Ok(fd) => {
+                    net::tune(&fd);
+                    self.admit(fd);
+                }
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return,
+                Err(errno) => {
+                    // Descriptors or memory have run out: those who wait are taken in later.
+                    let error = std::io::Error::from(errno);
+                    line(
+                        Level::Error,
+                        "no client accepted for a second; raise the limit of open files (ulimit -n)",
+                        &[("error", &error), ("clients", &self.clients.len())],
+                    );
+                    self.watch_listeners(false);
+                    self.full_until = Some(self.now + Duration::from_secs(1));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn watch_listeners(&self, on: bool) {
+        for (index, listener) in self.listeners.iter().enumerate() {
+            let flags = if on {
+                EventFlags::IN
+            } else {
+                EventFlags::empty()
+            };
+            let token = EventData::new_u64((OTHER << 32) | index as u64);
+            // Cannot fail for a socket that is watched already.
+            let _ = epoll::modify(&self.epoll, &listener.fd, token, flags);
+        }
+    }
+
+    fn close_listeners(&mut self) {
+        for listener in self.listeners.drain(..) {
+            if let Listen::Unix(path) = &listener.at {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+
+    /// No new clients; those at work may end what they do.
+    fn stop(&mut self) {
+        if self.stopping.is_some() {
+            return;
+        }
+        line(
+            Level::Info,
+            "stopping; transactions under way may end",
+            &[("limit_s", &self.config.stop_limit.as_secs())],
+        );
+        self.stopping = Some(self.now + self.config.stop_limit);
+        self.close_listeners();
+        self.end_idle_clients();
+    }
+}

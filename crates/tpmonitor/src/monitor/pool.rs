@@ -1,0 +1,454 @@
+//! Pools, queues, and who gets which server.
+//!
+//! A pool is a user at a database (with the same further start-up parameters). Within a pool the
+//! first to ask is the first to get. Between pools that share a server's cap, connections are moved
+//! so that each pool has had its share of them over time.
+
+use super::Serving;
+use super::client::Stage;
+use super::server::Own;
+use crate::config::{Database, Pooling, SessionState};
+use crate::log::{Level, line};
+use crate::relay::Mode;
+use crate::relay::client::Rules;
+use crate::slab::Id;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// Spellings of parameter values that a pool remembers.
+const SPELLINGS_LIMIT: usize = 1000;
+/// Server-seconds that one pool may be ahead of another before a connection changes sides.
+const AHEAD_S: f64 = 0.25;
+
+/// A pool's place in the list of pools, which never shrinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct PoolId(pub(super) usize);
+
+/// What a pool is told from others by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) user: String,
+    pub(super) database: String,
+    /// Further start-up parameters, that servers are given too.
+    pub(super) extras: Vec<(String, String)>,
+}
+
+/// What a server says when a session begins.
+pub(super) type Welcome = Rc<Vec<(Vec<u8>, Vec<u8>)>>;
+
+/// What a value that a client gave is to the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Spelling {
+    /// The same as none at all.
+    Default,
+    /// This.
+    Value(Rc<[u8]>),
+}
+
+/// A request for a server.
+struct Entry {
+    client: Id,
+    ticket: u64,
+}
+
+/// Servers of one kind, and those who want them.
+pub(super) struct Pool {
+    pub(super) key: Key,
+    pub(super) database: Database,
+    pub(super) mode: Mode,
+    pub(super) session_state: SessionState,
+    pub(super) size: usize,
+    /// Free servers, the one used last on top.
+    pub(super) idle: Vec<Id>,
+    /// Servers, those being connected included.
+    pub(super) servers: usize,
+    pub(super) connecting: usize,
+    queue: VecDeque<Entry>,
+    /// Entries of the queue that are not void.
+    pub(super) waiting: usize,
+    pub(super) clients: usize,
+    pub(super) welcome: Option<Welcome>,
+    /// How servers spell values that clients have given.
+    spellings: HashMap<(u8, Rc<[u8]>), Spelling>,
+    /// No attempt to connect before this moment.
+    pub(super) retry_at: Option<Instant>,
+    /// Which of the addresses is tried next.
+    pub(super) address: usize,
+    /// Server-seconds that it should have had and has not, while others had them.
+    credit_s: f64,
+    pub(super) totals: Totals,
+}
+
+/// What a pool has done since it was made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Totals {
+    pub(super) transactions: u64,
+    pub(super) queries: u64,
+    pub(super) wait: Duration,
+}
+
+impl Pool {
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            mode: self.mode,
+            contended: self.waiting > 0,
+        }
+    }
+
+    /// What a value is to the server, if that is known.
+    pub(super) fn canonical(&self, index: u8, given: &Rc<[u8]>) -> Option<Spelling> {
+        let name = crate::sql::CARRIED[usize::from(index)];
+        let default = self
+            .welcome
+            .iter()
+            .flat_map(|welcome| welcome.iter())
+            .find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value.as_slice());
+        if default == Some(given) {
+            return Some(Spelling::Default);
+        }
+        // A name for the log means what it says, within the server's limits.
+        let plain = given.len() < 64 && given.iter().all(|byte| matches!(byte, 32..=126));
+        if name == "application_name" && plain {
+            return Some(Spelling::Value(Rc::clone(given)));
+        }
+        self.spellings.get(&(index, Rc::clone(given))).cloned()
+    }
+
+    /// Takes note of how the server spells a value.
+    pub(super) fn learn(&mut self, index: u8, given: Rc<[u8]>, value: Spelling) {
+        if self.spellings.len() >= SPELLINGS_LIMIT {
+            self.spellings.clear();
+        }
+        self.spellings.insert((index, given), value);
+    }
+
+    /// Defaults have changed: what was learnt against them is void.
+    pub(super) fn set_welcome(&mut self, welcome: Option<Welcome>) {
+        if self.welcome != welcome {
+            self.spellings.clear();
+            self.welcome = welcome;
+        }
+    }
+}
+
+impl Serving {
+    /// The pool with this key, made if there is none yet.
+    pub(super) fn pool(&mut self, key: Key) -> Option<PoolId> {
+        if let Some(&pool) = self.by_key.get(&key) {
+            return Some(pool);
+        }
+        let database = self.config.database(&key.database)?.clone();
+        let id = PoolId(self.pools.len());
+        let mut pool = Pool {
+            key: key.clone(),
+            mode: Mode::Session,
+            session_state: self.config.session_state,
+            size: 0,
+            database,
+            idle: Vec::new(),
+            servers: 0,
+            connecting: 0,
+            queue: VecDeque::new(),
+            waiting: 0,
+            clients: 0,
+            welcome: None,
+            spellings: HashMap::new(),
+            retry_at: None,
+            address: 0,
+            credit_s: 0.0,
+            totals: Totals::default(),
+        };
+        self.configure(&mut pool);
+        self.pools.push(pool);
+        self.by_key.insert(key, id);
+        Some(id)
+    }
+
+    /// Gives a pool what the configuration says of it.
+    fn configure(&self, pool: &mut Pool) {
+        let pooling = pool.database.pooling.unwrap_or(self.config.pooling);
+        let replication = pool
+            .key
+            .extras
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("replication"));
+        pool.mode = match pooling {
+            _ if replication => Mode::Session,
+            Pooling::Session => Mode::Session,
+            Pooling::Transaction => Mode::Transaction,
+            Pooling::Statement => Mode::Statement,
+        };
+        pool.size = pool
+            .database
+            .pool_size
+            .unwrap_or(self.config.pool_size)
+            .max(1);
+        pool.session_state = self.config.session_state;
+    }
+
+    /// Puts a new configuration into force.
+    pub(super) fn apply_configuration(&mut self) {
+        for index in 0..self.pools.len() {
+            let found = self
+                .config
+                .database(&self.pools[index].key.database)
+                .cloned();
+            let mut pool = self.pools.swap_remove(index);
+            if let Some(database) = found {
+                if database.addresses != pool.database.addresses {
+                    pool.address = 0;
+                }
+                pool.database = database;
+            }
+            self.configure(&mut pool);
+            self.pools.push(pool);
+            let last = self.pools.len() - 1;
+            self.pools.swap(index, last);
+            self.due.push(PoolId(index));
+        }
+    }
+
+    /// Gets a server for a client; false when it has to wait, for a server or until one is ready for it.
+    pub(super) fn obtain(&mut self, id: Id) -> bool {
+        let Some(pool) = self.clients.get(id).and_then(|client| client.pool) else {
+            return false;
+        };
+        let free = &mut self.pools[pool.0];
+        if free.waiting == 0
+            && !self.paused
+            && let Some(server) = free.idle.pop()
+        {
+            return self.lend(server, id);
+        }
+        self.enqueue(id);
+        false
+    }
+
+    /// Puts a client into the queue of its pool.
+    pub(super) fn enqueue(&mut self, id: Id) {
+        let Some((client, pool_id)) = self
+            .clients
+            .get_mut(id)
+            .and_then(|client| client.pool.map(|pool| (client, pool)))
+        else {
+            return;
+        };
+        let pool = &mut self.pools[pool_id.0];
+        let limit = self.config.max_waiting;
+        if limit > 0 && pool.waiting >= limit {
+            let text = format!(
+                "{limit} requests wait for a server already (max_waiting); try again later"
+            );
+            return self.expel(id, "53300", &text);
+        }
+        self.ticket += 1;
+        client.ticket = Some(self.ticket);
+        client.since = self.now;
+        // Those who left have left void entries behind.
+        if pool.queue.len() > 2 * pool.waiting + 64 {
+            let clients = &self.clients;
+            pool.queue.retain(|entry| {
+                clients.get(entry.client).and_then(|client| client.ticket) == Some(entry.ticket)
+            });
+        }
+        pool.queue.push_back(Entry {
+            client: id,
+            ticket: self.ticket,
+        });
+        pool.waiting += 1;
+        self.due.push(pool_id);
+    }
+
+    /// The first that waits.
+    pub(super) fn first_waiting(&mut self, pool: PoolId) -> Option<Id> {
+        let pool = &mut self.pools[pool.0];
+        while let Some(entry) = pool.queue.front() {
+            let client = self.clients.get(entry.client);
+            if client.and_then(|client| client.ticket) == Some(entry.ticket) {
+                return Some(entry.client);
+            }
+            pool.queue.pop_front();
+        }
+        None
+    }
+
+    /// Everybody who waits, in order.
+    pub(super) fn all_waiting(&self, pool: PoolId) -> Vec<Id> {
+        let valid = |entry: &&Entry| {
+            let client = self.clients.get(entry.client);
+            client.and_then(|client| client.ticket) == Some(entry.ticket)
+        };
+        let entries = self.pools[pool.0].queue.iter();
+        entries.filter(valid).map(|entry| entry.client).collect()
+    }
+
+    /// Takes a client out of the queue.
+    pub(super) fn unqueue(&mut self, id: Id) {
+        if let Some(client) = self.clients.get_mut(id)
+            && client.ticket.take().is_some()
+            && let Some(pool) = client.pool
+        {
+            let pool = &mut self.pools[pool.0];
+            pool.waiting -= 1;
+            pool.totals.wait += self.now.saturating_duration_since(client.since);
+        }
+    }
+
+    /// Gives free servers to those who wait, and connects to more where that may be.
+    pub(super) fn dispatch(&mut self) {
+        loop {
+            let Some(pool) = self.due.pop() else {
+                return;
+            };
+            while !self.paused
+                && self.pools[pool.0].waiting > 0
+                && let Some(server) = self.pools[pool.0].idle.pop()
+            {
+                let Some(client) = self.first_waiting(pool) else {
+                    self.pools[pool.0].idle.push(server);
+                    break;
+                };
+                self.unqueue(client);
+                if self.lend(server, client) {
+                    self.resume(client);
+                }
+            }
+            self.grow(pool);
+        }
+    }
+
+    /// Gives a server to a client; false when the server first has to be given its parameters.
+    fn lend(&mut self, server_id: Id, id: Id) -> bool {
+        let (Some(client), Some(server)) =
+            (self.clients.get_mut(id), self.servers.get_mut(server_id))
+        else {
+            return false;
+        };
+        client.server = Some(server_id);
+        server.client = Some(id);
+        server.used_at = self.now;
+        let wanted = match &client.stage {
+            Stage::Joining(joining) => self.parameters.intern(joining.wanted.clone()),
+            _ => client.set,
+        };
+        if server.set == wanted && matches!(client.stage, Stage::Ready) {
+            return true;
+        }
+        let sql = self.parameters.change(server.set, wanted);
+        client.settling = true;
+        // A log-in that changes nothing is still to be answered.
+        let sql = if sql.is_empty() { ";".to_owned() } else { sql };
+        self.ask(server_id, Own::Settle, &sql);
+        false
+    }
+
+    /// Connects to more servers for those who wait.
+    pub(super) fn grow(&mut self, id: PoolId) {
+        if self.stopping.is_some() || self.paused {
+            return;
+        }
+        loop {
+            let pool = &self.pools[id.0];
+            let wanted = pool.waiting > pool.connecting && pool.idle.is_empty();
+            if !wanted || pool.servers >= pool.size || pool.retry_at.is_some_and(|at| at > self.now)
+            {
+                return;
+            }
+            if self.at_cap() && !self.evict_idle(id) {
+                return;
+            }
+            if !self.connect(id) {
+                return;
+            }
+        }
+    }
+
+    fn at_cap(&self) -> bool {
+        let cap = self.config.max_server_connections;
+        cap > 0 && self.servers.len() >= cap
+    }
+
+    /// Closes a server that another pool has no use for at present.
+    fn evict_idle(&mut self, except: PoolId) -> bool {
+        let found = (0..self.pools.len())
+            .filter(|&index| index != except.0 && self.pools[index].waiting == 0)
+            .max_by_key(|&index| self.pools[index].idle.len())
+            .and_then(|index| self.pools[index].idle.first().copied());
+        let Some(server) = found else {
+            return false;
+        };
+        self.close_server(server, "another pool needs the connection");
+        true
+    }
+
+    /// Whether a server that has become free should make room for one of another pool; which pool's.
+    pub(super) fn should_yield(&self, id: PoolId) -> Option<PoolId> {
+        if !self.at_cap() {
+            return None;
+        }
+        let own = &self.pools[id.0];
+        let (index, other) = self
+            .pools
+            .iter()
+            .enumerate()
+            .filter(|(index, pool)| {
+                *index != id.0
+                    && pool.waiting > pool.connecting
+                    && pool.servers < pool.size
+                    && pool.retry_at.is_none_or(|at| at <= self.now)
+            })
+            .max_by(|(_, one), (_, two)| one.credit_s.total_cmp(&two.credit_s))?;
+        let needless = own.waiting == 0 || own.servers > other.servers + 1;
+        let ahead = own.servers > other.servers && other.credit_s - own.credit_s > AHEAD_S;
+        (needless || ahead).then_some(PoolId(index))
+    }
+
+    /// Takes note of what each pool has had of the servers over the last `passed`.
+    pub(super) fn account(&mut self, passed: Duration) {
+        if !self.at_cap() {
+            return;
+        }
+        let busy = |pool: &Pool| pool.waiting > 0 || pool.idle.len() < pool.servers;
+        let contending = self.pools.iter().filter(|pool| busy(pool)).count();
+        let servers: usize = self.pools.iter().map(|pool| pool.servers).sum();
+        let share = servers as f64 / contending.max(1) as f64;
+        for pool in &mut self.pools {
+            if busy(pool) {
+                pool.credit_s += (share - pool.servers as f64) * passed.as_secs_f64();
+                // What was missed long ago is not made up for.
+                pool.credit_s = pool.credit_s.clamp(-10.0, 10.0);
+            } else {
+                pool.credit_s = 0.0;
+            }
+        }
+    }
+
+    /// Refuses everybody who waits in a pool.
+    pub(super) fn refuse_waiting(&mut self, pool: PoolId, message: &[u8], joining_only: bool) {
+        let mut refused = 0;
+        for id in self.all_waiting(pool) {
+            let joining = self
+                .clients
+                .get(id)
+                .is_some_and(|client| matches!(client.stage, Stage::Joining(_)));
+            if joining || !joining_only {
+                self.dismiss(id, message);
+                refused += 1;
+            }
+        }
+        if refused > 0 {
+            let key = &self.pools[pool.0].key;
+            line(
+                Level::Warning,
+                "clients refused, no server",
+                &[
+                    ("clients", &refused),
+                    ("user", &key.user),
+                    ("database", &key.database),
+                ],
+            );
+        }
+    }
+}

@@ -1,0 +1,725 @@
+//! Connections to servers: how they begin, what they bring, how they end.
+
+use super::client::Stage;
+use super::pool::{PoolId, Spelling, Welcome};
+use super::{SERVER, Serving};
+use crate::auth::Login;
+use crate::config::{Secret, SessionState};
+use crate::log::{Level, line};
+use crate::messages::{self, PROTOCOL_3_0, Severity, error, error_fields, message, sized, string};
+use crate::net::{Conn, Received, connect, connected};
+use crate::parameters::{Set, carried};
+use crate::relay::{self, Mode, Out};
+use crate::scan::{self, Step};
+use crate::slab::Id;
+use rustix::event::epoll::EventFlags;
+use std::rc::Rc;
+use std::time::Instant;
+use tenbin_wire::Address;
+use tenbin_wire::frames::split_string;
+
+/// Receives from one server before others get their turn.
+const TURNS: usize = 16;
+
+/// How far a connection to a server is.
+pub(super) enum Stage2 {
+    /// The kernel connects.
+    Connecting,
+    /// It logs in.
+    Starting(Box<Starting>),
+    /// It serves.
+    Ready,
+}
+
+/// A log-in under way.
+#[derive(Default)]
+pub(super) struct Starting {
+    login: Login,
+    parameters: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+/// A query of the monitor's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Own {
+    /// Gives the session its client's parameters.
+    Settle,
+    /// Ends a transaction that its client left open.
+    RollBack,
+    /// Takes away what a client left behind.
+    Reset,
+}
+
+/// A connection to a server.
+pub(super) struct Server {
+    pub(super) conn: Conn,
+    pub(super) stage: Stage2,
+    pub(super) relay: relay::Server,
+    pub(super) pool: PoolId,
+    pub(super) client: Option<Id>,
+    /// Values of carried parameters that are not the defaults.
+    pub(super) set: Set,
+    pub(super) own: Option<Own>,
+    /// It was a client's for a whole session.
+    session: bool,
+    pub(super) address: Address,
+    pub(super) process_id: u32,
+    pub(super) key: Vec<u8>,
+    /// Cancel requests for it on their way: it stays with its client until they have arrived.
+    pub(super) cancels: usize,
+    pub(super) since: Instant,
+    pub(super) used_at: Instant,
+    /// To be closed as soon as it is free.
+    pub(super) condemned: bool,
+    counted: relay::server::Counts,
+}
+
+impl Serving {
+    /// Begins a connection; false when that fails at once.
+    pub(super) fn connect(&mut self, pool_id: PoolId) -> bool {
+        let pool = &mut self.pools[pool_id.0];
+        let addresses = &pool.database.addresses;
+        let Some(address) = addresses
+            .get(pool.address % addresses.len().max(1))
+            .cloned()
+        else {
+            return false;
+        };
+        let now = self.now;
+        let fd = match connect(&address) {
+            Ok(fd) => fd,
+            Err(errno) => {
+                self.unreachable(pool_id, &address, &std::io::Error::from(errno).to_string());
+                return false;
+            }
+        };
+        let prepared = self.config.max_prepared;
+        let id = self.servers.insert(|id| Server {
+            conn: Conn::new(fd, id.token(SERVER)),
+            stage: Stage2::Connecting,
+            relay: relay::Server::new(prepared),
+            pool: pool_id,
+            client: None,
+            set: Set::default(),
+            own: None,
+            session: false,
+            address: address.clone(),
+            process_id: 0,
+            key: Vec::new(),
+            cancels: 0,
+            since: now,
+            used_at: now,
+            condemned: false,
+            counted: relay::server::Counts::default(),
+        });
+        let pool = &mut self.pools[pool_id.0];
+        pool.servers += 1;
+        pool.connecting += 1;
+        let begun = self
+            .servers
+            .get_mut(id)
+            .is_some_and(|server| server.conn.watch(&self.epoll, true));
+        if !begun {
+            self.server_lost(id, "could not watch the connection");
+        }
+        begun
+    }
+
+    /// No server could be reached: the next address, and a pause once all were tried.
+    fn unreachable(&mut self, id: PoolId, address: &Address, why: &str) {
+        let pool = &mut self.pools[id.0];
+        pool.address += 1;
+        let addresses = pool.database.addresses.len().max(1);
+        let all_tried = pool.address.is_multiple_of(addresses);
+        if all_tried {
+            pool.retry_at = Some(self.now + self.config.retry_pause);
+        }
+        line(
+            Level::Error,
+            "server not reached",
+            &[
+                ("address", address),
+                ("user", &pool.key.user),
+                ("database", &pool.key.database),
+                ("error", &why),
+            ],
+        );
+        if all_tried && pool.servers == pool.connecting {
+            let mut text = Vec::new();
+            let said =
+                format!("the TP monitor could not connect to the server at {address}: {why}");
+            error(&mut text, Severity::Fatal, "08001", &said);
+            // Those who are in wait for the server to come back, as long as the limit allows.
+            self.refuse_waiting(id, &text, true);
+        } else if !all_tried {
+            self.due.push(id);
+        }
+    }
+
+    pub(super) fn server_event(&mut self, id: Id, flags: EventFlags) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        if matches!(server.stage, Stage2::Connecting) {
+            return match connected(server.conn.fd()) {
+                Err(errno) => {
+                    let why = std::io::Error::from(errno).to_string();
+                    self.not_reached(id, &why);
+                }
+                Ok(()) if flags.contains(EventFlags::OUT) => self.introduce(id),
+                Ok(()) => {}
+            };
+        }
+        if flags.contains(EventFlags::OUT) && server.conn.unsent() > 0 {
+            if !server.conn.flush(&self.epoll) {
+                return self.server_lost(id, "could not send to the server");
+            }
+            if server.conn.unsent() == 0
+                && let Some(client) = server.client
+            {
+                self.settle(id);
+                self.read_client(client);
+            }
+        }
+        if let Some(server) = self.servers.get_mut(id) {
+            if flags
+                .intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
+            {
+                server.conn.readable = true;
+            }
+            self.read_server(id);
+        }
+    }
+
+    fn not_reached(&mut self, id: Id, why: &str) {
+        if let Some(server) = self.servers.remove(id) {
+            let pool = &mut self.pools[server.pool.0];
+            pool.servers -= 1;
+            pool.connecting -= 1;
+            self.unreachable(server.pool, &server.address, why);
+        }
+    }
+
+    /// Sends the start-up packet.
+    fn introduce(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let pool = &self.pools[server.pool.0];
+        let key = &pool.key;
+        let mut out = Vec::new();
+        sized(&mut out, |out| {
+            out.extend_from_slice(&PROTOCOL_3_0.to_be_bytes());
+            let user = pool.database.user.as_ref().unwrap_or(&key.user);
+            let database = pool.database.name.as_ref().unwrap_or(&key.database);
+            for (name, value) in [("user", user), ("database", database)] {
+                string(out, name.as_bytes());
+                string(out, value.as_bytes());
+            }
+            for (name, value) in &key.extras {
+                string(out, name.as_bytes());
+                string(out, value.as_bytes());
+            }
+            out.push(0);
+        });
+        server.stage = Stage2::Starting(Box::default());
+        if !server.conn.flush(&self.epoll) || !server.conn.send(&self.epoll, &out) {
+            self.not_reached(id, "the connection was closed at once");
+        }
+    }
+
+    /// Reads what has come, as far as it has somewhere to go.
+    pub(super) fn read_server(&mut self, id: Id) {
+        for _ in 0..TURNS {
+            let Some(server) = self.servers.get_mut(id) else {
+                return;
+            };
+            if !server.conn.readable {
+                return;
+            }
+            if let Some(client) = server.client.and_then(|client| self.clients.get(client))
+                && client.conn.unsent() > 0
+            {
+                return;
+            }
+            let mut buffer = std::mem::take(&mut self.buffers.received);
+            let received = server.conn.receive(&mut buffer);
+            match received {
+                Received::Some => match server.stage {
+                    Stage2::Ready => self.relay(id, &buffer),
+                    _ => self.start(id, &buffer),
+                },
+                Received::Nothing => server.conn.keep(&buffer),
+                Received::Closed => {
+                    self.server_lost(id, "the server closed the connection");
+                }
+            }
+            self.buffers.received = buffer;
+            if received != Received::Some {
+                return;
+            }
+        }
+        if self
+            .servers
+            .get(id)
+            .is_some_and(|server| server.conn.readable)
+        {
+            self.servers_again.push(id);
+        }
+    }
+
+    /// The password for a pool's servers.
+    fn password(&self, pool: PoolId) -> (String, Option<Secret>) {
+        let pool = &self.pools[pool.0];
+        match &pool.database.user {
+            Some(user) => {
+                let own = pool.database.password.as_ref();
+                (
+                    user.clone(),
+                    own.or_else(|| self.config.users.get(user)).cloned(),
+                )
+            }
+            None => (
+                pool.key.user.clone(),
+                self.config.users.get(&pool.key.user).cloned(),
+            ),
+        }
+    }
+
+    /// Logs in.
+    fn start(&mut self, id: Id, input: &[u8]) {
+        let Some(pool) = self.servers.get(id).map(|server| server.pool) else {
+            return;
+        };
+        let (user, secret) = self.password(pool);
+        let mut at = 0;
+        let mut answers = Vec::new();
+        loop {
+            let Some(server) = self.servers.get_mut(id) else {
+                return;
+            };
+            let Stage2::Starting(starting) = &mut server.stage else {
+                return;
+            };
+            let found = match scan::from_server(&input[at..]) {
+                Ok(Step::Message(found)) if found.missing == 0 => found,
+                Ok(_) => break,
+                Err(_) => {
+                    return self.not_reached(id, "what answers there is no PostgreSQL server");
+                }
+            };
+            at += found.bytes.len();
+            match found.tag {
+                b'R' => {
+                    let asked =
+                        starting
+                            .login
+                            .answer(&user, secret.as_ref(), found.body(), &mut answers);
+                    if let Err(why) = asked {
+                        let mut text = Vec::new();
+                        error(&mut text, Severity::Fatal, "28000", &why);
+                        return self.rejected(id, &text, &why);
+                    }
+                }
+                b'S' => {
+                    if let Some((name, rest)) = split_string(found.body())
+                        && let Some((value, _)) = split_string(rest)
+                    {
+                        starting.parameters.push((name.to_vec(), value.to_vec()));
+                    }
+                }
+                b'K' => {
+                    if let Some((&process_id, key)) = found.body().split_first_chunk() {
+                        server.process_id = u32::from_be_bytes(process_id);
+                        server.key = key.to_vec();
+                    }
+                }
+                b'E' => {
+                    let said = String::from_utf8_lossy(error_fields(found.body()).text);
+                    let said = said.into_owned();
+                    return self.rejected(id, found.bytes, &said);
+                }
+                b'Z' => {
+                    let parameters = std::mem::take(&mut starting.parameters);
+                    return self.started(id, parameters);
+                }
+                _ => {}
+            }
+        }
+        if let Some(server) = self.servers.get_mut(id) {
+            server.conn.keep(&input[at..]);
+            if !answers.is_empty() && !server.conn.send(&self.epoll, &answers) {
+                self.not_reached(id, "the server closed the connection during log-in");
+            }
+        }
+    }
+
+    /// The server does not want us. Where it serves this pool already, it only has no room for more.
+    fn rejected(&mut self, id: Id, message: &[u8], why: &str) {
+        let Some(server) = self.servers.remove(id) else {
+            return;
+        };
+        let pool = &mut self.pools[server.pool.0];
+        pool.servers -= 1;
+        pool.connecting -= 1;
+        pool.retry_at = Some(self.now + self.config.retry_pause);
+        line(
+            Level::Error,
+            "server refused a connection",
+            &[
+                ("address", &server.address),
+                ("user", &pool.key.user),
+                ("database", &pool.key.database),
+                ("error", &why),
+            ],
+        );
+        if pool.servers == pool.connecting {
+            self.refuse_waiting(server.pool, message, false);
+        }
+    }
+
+    fn started(&mut self, id: Id, parameters: Vec<(Vec<u8>, Vec<u8>)>) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        server.stage = Stage2::Ready;
+        server.relay.reported = parameters
+            .iter()
+            .map(|(name, _)| name.as_slice().into())
+            .collect();
+        let pool_id = server.pool;
+        let pool = &mut self.pools[pool_id.0];
+        pool.connecting -= 1;
+        pool.retry_at = None;
+        let welcome: Welcome = Rc::new(parameters);
+        pool.set_welcome(Some(welcome));
+        // Log-ins that it answers for need no server of their own.
+        for client in self.all_waiting(pool_id) {
+            let joining = self
+                .clients
+                .get(client)
+                .is_some_and(|client| matches!(client.stage, Stage::Joining(_)));
+            if joining && self.welcome(client) {
+                self.unqueue(client);
+                self.resume(client);
+            }
+        }
+        self.tidy(id);
+    }
+
+    /// Passes on what a server that serves has sent.
+    fn relay(&mut self, id: Id, input: &[u8]) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let mut client = server
+            .client
+            .and_then(|client| self.clients.get_mut(client));
+        let mut out = Out::new(input, &mut self.buffers.to_client);
+        let taken = relay::server::forward(
+            &mut self.shared,
+            client.as_deref_mut().map(|client| &mut client.relay),
+            &mut server.relay,
+            input,
+            &mut out,
+        );
+        let bytes = out.finish();
+        let heard = match &mut client {
+            Some(client) if !bytes.is_empty() => client.conn.send(&self.epoll, bytes),
+            _ => true,
+        };
+        match taken {
+            Ok(count) => server.conn.keep(&input[count..]),
+            Err(broken) => return self.server_lost(id, &broken.to_string()),
+        }
+        if !heard && let Some(client) = server.client {
+            self.drop_client(client);
+        }
+        self.note_changes(id);
+        self.settle(id);
+    }
+
+    /// Takes note of parameters that the server says have changed.
+    fn note_changes(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        if server.relay.changed.is_empty() {
+            return;
+        }
+        let pool = &mut self.pools[server.pool.0];
+        for (name, value) in std::mem::take(&mut server.relay.changed) {
+            let default = pool
+                .welcome
+                .iter()
+                .flat_map(|welcome| welcome.iter())
+                .any(|(known, usual)| *known == name && *usual == value);
+            let ours = server.client.is_some() || server.own.is_some();
+            match carried(&name) {
+                Some(index) if ours => {
+                    let value = (!default).then_some(value.as_slice());
+                    server.set = self.parameters.with(server.set, index, value);
+                }
+                None if matches!(&*name, b"session_authorization" | b"is_superuser") => {
+                    server.relay.state_left = server.client.is_some();
+                }
+                // The server's configuration was read again, or it has been promoted.
+                _ => {
+                    if let Some(welcome) = &mut pool.welcome {
+                        let mut new = Vec::clone(welcome);
+                        for (known, usual) in &mut new {
+                            if *known == name {
+                                usual.clone_from(&value);
+                            }
+                        }
+                        pool.set_welcome(Some(Rc::new(new)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends a query of the monitor's own.
+    pub(super) fn ask(&mut self, id: Id, own: Own, sql: &str) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let mut out = Vec::new();
+        messages::query(&mut out, sql);
+        server.own = Some(own);
+        server.relay.owe_own();
+        server.used_at = self.now;
+        if !server.conn.send(&self.epoll, &out) {
+            self.server_lost(id, "could not send to the server");
+        }
+    }
+
+    /// Sees what a server is free for, now that it has answered something.
+    pub(super) fn settle(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let counts = server.relay.counts;
+        let pool = &mut self.pools[server.pool.0];
+        pool.totals.transactions += counts.transactions - server.counted.transactions;
+        pool.totals.queries += counts.queries - server.counted.queries;
+        server.counted = counts;
+        if server.own.is_some() {
+            if server.relay.is_quiet() {
+                self.own_done(id);
+            }
+            return;
+        }
+        let Some(client_id) = server.client else {
+            return self.tidy(id);
+        };
+        let Some(client) = self.clients.get_mut(client_id) else {
+            return;
+        };
+        let held = client.held;
+        if pool.mode == Mode::Statement && server.relay.is_quiet() && server.relay.status() != b'I'
+        {
+            return self.expel(
+                client_id,
+                "0A000",
+                "transaction blocks not allowed in statement pooling mode",
+            );
+        }
+        let kept = pool.mode == Mode::Session
+            || server.cancels > 0
+            || client.relay.inside_message()
+            || server.conn.unsent() > 0
+            || (server.relay.state_left && pool.session_state == SessionState::Pin);
+        if server.relay.is_at_rest() && !kept {
+            client.server = None;
+            client.set = server.set;
+            server.client = None;
+            self.tidy(id);
+            let waiting = held || self.clients.get(client_id).is_some_and(has_input);
+            if waiting {
+                self.resume(client_id);
+            }
+        } else if held && server.relay.may_go_on() {
+            self.resume(client_id);
+        }
+    }
+
+    /// A query of the monitor's own has been answered.
+    fn own_done(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let failed = server.relay.own_error.take();
+        let own = server.own.take();
+        match (own, failed) {
+            (Some(Own::Settle), failed) => self.settled(id, failed),
+            (Some(Own::Reset), None) => {
+                server.relay.was_reset();
+                server.session = false;
+                self.tidy(id);
+            }
+            (_, None) => self.tidy(id),
+            (_, Some(body)) => {
+                let said = String::from_utf8_lossy(error_fields(&body).text).into_owned();
+                self.close_server(id, &format!("its session could not be reset: {said}"));
+            }
+        }
+    }
+
+    /// A server has been given its client's parameters, or has refused them.
+    fn settled(&mut self, id: Id, failed: Option<Vec<u8>>) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let set = server.set;
+        let Some(client_id) = server.client else {
+            return self.tidy(id);
+        };
+        let Some(client) = self.clients.get_mut(client_id) else {
+            return;
+        };
+        client.settling = false;
+        if let Some(body) = failed {
+            let fields = error_fields(&body);
+            let sqlstate = String::from_utf8_lossy(fields.sqlstate).into_owned();
+            let text = String::from_utf8_lossy(fields.text).into_owned();
+            return self.expel(client_id, &sqlstate, &text);
+        }
+        let Stage::Joining(joining) = &client.stage else {
+            client.set = set;
+            return self.resume(client_id);
+        };
+        let pool = &mut self.pools[server.pool.0];
+        for (index, given) in &joining.wanted {
+            let value = self.parameters.value(set, *index);
+            let value = value.map_or(Spelling::Default, |value| Spelling::Value(value.into()));
+            pool.learn(*index, Rc::clone(given), value);
+        }
+        client.server = None;
+        server.client = None;
+        if !self.welcome(client_id) {
+            // What the server reports has changed meanwhile: ask again.
+            self.enqueue(client_id);
+        }
+        self.tidy(id);
+        self.resume(client_id);
+    }
+
+    /// A client has left its server. `inside`: in the middle of a message.
+    pub(super) fn orphan(&mut self, id: Id, inside: bool) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        server.client = None;
+        let replies_will_end = server.relay.will_be_quiet() && server.conn.unsent() == 0;
+        if inside || !replies_will_end {
+            return self.close_server(id, "its client left in the middle of a request");
+        }
+        // What was asked for is carried out, as by a server that the client speaks to itself.
+        if server.own.is_none() {
+            self.tidy(id);
+        }
+        self.read_server(id);
+    }
+
+    /// Makes a server without a client ready for the next.
+    pub(super) fn tidy(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        if server.client.is_some() || server.own.is_some() || server.cancels > 0 {
+            return;
+        }
+        if server.relay.lost_count {
+            return self.close_server(id, "what it owes is not known");
+        }
+        if !server.relay.is_quiet() {
+            return;
+        }
+        let pool_id = server.pool;
+        let session = std::mem::take(&mut server.session);
+        if server.relay.status() != b'I' {
+            server.session = session;
+            return self.ask(id, Own::RollBack, "ROLLBACK");
+        }
+        if (server.relay.state_left || session) && !self.config.reset_query.is_empty() {
+            let reset = self.config.reset_query.clone();
+            return self.ask(id, Own::Reset, &reset);
+        }
+        if server.condemned || self.stopping.is_some() {
+            return self.close_server(id, "no longer needed");
+        }
+        if let Some(other) = self.should_yield(pool_id) {
+            self.close_server(id, "another pool's turn");
+            self.due.push(pool_id);
+            return self.due.push(other);
+        }
+        self.pools[pool_id.0].idle.push(id);
+        self.due.push(pool_id);
+    }
+
+    /// Takes a server out of everything; it is closed when the result is dropped.
+    fn remove_server(&mut self, id: Id) -> Option<Server> {
+        let server = self.servers.remove(id)?;
+        let pool = &mut self.pools[server.pool.0];
+        pool.servers -= 1;
+        pool.connecting -= usize::from(!matches!(server.stage, Stage2::Ready));
+        pool.idle.retain(|idle| *idle != id);
+        self.due.push(server.pool);
+        Some(server)
+    }
+
+    /// Closes a connection in good order.
+    pub(super) fn close_server(&mut self, id: Id, why: &str) {
+        if let Some(mut server) = self.remove_server(id) {
+            let mut terminate = Vec::new();
+            message(&mut terminate, b'X', |_| ());
+            let _ = server.conn.send(&self.epoll, &terminate);
+            self.log_closed(Level::Info, "server connection closed", &server, why);
+        }
+    }
+
+    /// A connection is gone: an error for the client it served, which is never hidden by a second try.
+    pub(super) fn server_lost(&mut self, id: Id, why: &str) {
+        if let Some(server) = self.servers.get(id)
+            && !matches!(server.stage, Stage2::Ready)
+        {
+            return self.not_reached(id, why);
+        }
+        let Some(server) = self.remove_server(id) else {
+            return;
+        };
+        // It may come back as another: what it said at log-in is not to be repeated.
+        self.pools[server.pool.0].welcome = None;
+        self.log_closed(Level::Warning, "server connection lost", &server, why);
+        if let Some(client) = server.client {
+            if let Some(client) = self.clients.get_mut(client) {
+                client.server = None;
+            }
+            let mut text = Vec::new();
+            if !server.relay.farewell {
+                let said = format!("the TP monitor lost the connection to the server: {why}");
+                error(&mut text, Severity::Fatal, "08006", &said);
+            }
+            self.dismiss(client, &text);
+        }
+    }
+
+    fn log_closed(&self, level: Level, what: &str, server: &Server, why: &str) {
+        let pool = &self.pools[server.pool.0].key;
+        line(
+            level,
+            what,
+            &[
+                ("address", &server.address),
+                ("pid", &server.process_id),
+                ("user", &pool.user),
+                ("database", &pool.database),
+                ("why", &why),
+            ],
+        );
+    }
+}
+
+fn has_input(client: &super::client::Client) -> bool {
+    !client.conn.input.is_empty()
+}

@@ -1,0 +1,152 @@
+//! Limits of time.
+
+use super::client::Stage;
+use super::server::Stage2;
+use super::{STILL_TICK, Serving, TICK};
+use crate::messages::{Severity, error};
+use crate::slab::Id;
+use std::time::Duration;
+
+/// How long a client that has been dismissed may take to read its last message.
+const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
+
+impl Serving {
+    pub(super) fn tick(&mut self) {
+        let passed = TICK + self.now.saturating_duration_since(self.next_tick);
+        if self.full_until.is_some_and(|until| until <= self.now) {
+            self.full_until = None;
+            self.watch_listeners(true);
+        }
+        self.account(passed);
+        self.check_clients();
+        self.check_servers();
+        for id in self.cancels.ids() {
+            let since = self.cancels.get(id).map(|cancel| cancel.since);
+            if since.is_some_and(|since| self.now - since > self.config.connect_limit) {
+                self.end_cancel(id);
+            }
+        }
+        for index in 0..self.pools.len() {
+            if self.pools[index].waiting > 0 {
+                self.due.push(super::pool::PoolId(index));
+            }
+        }
+        if let Some(limit) = self.stopping {
+            self.end_idle_clients();
+            self.done |= self.clients.len() == 0 || limit <= self.now;
+        }
+        let busy = self.stopping.is_some()
+            || self.full_until.is_some()
+            || self.pools.iter().any(|pool| pool.waiting > 0)
+            || self.cancels.len() > 0;
+        self.next_tick = self.now + if busy { TICK } else { STILL_TICK };
+    }
+
+    fn check_clients(&mut self) {
+        let config = &self.config;
+        let over =
+            |limit: Option<Duration>, lasted: Duration| limit.is_some_and(|limit| lasted > limit);
+        let mut late: Vec<(Id, &str, &str)> = Vec::new();
+        for (id, client) in self.clients.iter() {
+            let lasted = self.now.saturating_duration_since(client.since);
+            let server = client.server.and_then(|server| self.servers.get(server));
+            let found = match &client.stage {
+                Stage::New | Stage::Proving(_)
+                    if self.now.saturating_duration_since(client.connected)
+                        > config.login_limit =>
+                {
+                    Some(("08P01", "canceling authentication due to timeout"))
+                }
+                Stage::Leaving if lasted > FAREWELL_LIMIT => Some(("", "")),
+                Stage::Ready | Stage::Joining(_) if client.ticket.is_some() => {
+                    over(config.wait_limit, lasted).then_some((
+                        "53300",
+                        "no server became free for this request in time (wait_limit)",
+                    ))
+                }
+                Stage::Ready => match server {
+                    None => over(config.client_idle_limit, lasted).then_some((
+                        "57P05",
+                        "terminating connection due to idle-session timeout (client_idle_limit)",
+                    )),
+                    Some(server) if server.relay.is_quiet() => (server.relay.status() != b'I'
+                        && over(config.idle_transaction_limit, lasted))
+                    .then_some((
+                        "25P03",
+                        "terminating connection due to idle-in-transaction timeout (idle_transaction_limit)",
+                    )),
+                    Some(_) => over(config.query_limit, lasted).then_some((
+                        "57014",
+                        "canceling statement due to statement timeout (query_limit)",
+                    )),
+                },
+                _ => None,
+            };
+            late.extend(found.map(|(sqlstate, text)| (id, sqlstate, text)));
+        }
+        for (id, sqlstate, text) in late {
+            if sqlstate.is_empty() {
+                self.drop_client(id);
+            } else {
+                self.expel(id, sqlstate, text);
+            }
+        }
+    }
+
+    fn check_servers(&mut self) {
+        let mut late = Vec::new();
+        for (id, server) in self.servers.iter() {
+            if !matches!(server.stage, Stage2::Ready) {
+                if self.now.saturating_duration_since(server.since) > self.config.connect_limit {
+                    late.push((id, true));
+                }
+                continue;
+            }
+            let free = server.client.is_none() && server.own.is_none() && server.relay.is_at_rest();
+            let unused = self.now.saturating_duration_since(server.used_at);
+            let age = self.now.saturating_duration_since(server.since);
+            let over = |limit: Option<Duration>, lasted| limit.is_some_and(|limit| lasted > limit);
+            if free
+                && (over(self.config.server_idle_limit, unused)
+                    || over(self.config.server_lifetime, age))
+            {
+                late.push((id, false));
+            }
+        }
+        for (id, connecting) in late {
+            if connecting {
+                self.server_lost(id, "it took too long (connect_limit)");
+            } else {
+                self.close_server(id, "idle or old");
+            }
+        }
+    }
+
+    /// Sends those away who are in no transaction.
+    pub(super) fn end_idle_clients(&mut self) {
+        let mut text = Vec::new();
+        error(
+            &mut text,
+            Severity::Fatal,
+            "57P01",
+            "terminating connection because the TP monitor is shutting down",
+        );
+        for id in self.clients.ids() {
+            let Some(client) = self.clients.get(id) else {
+                continue;
+            };
+            let server = client.server.and_then(|server| self.servers.get(server));
+            let at_work = server.is_some_and(|server| !server.relay.is_at_rest());
+            if !at_work && !matches!(client.stage, Stage::Leaving) {
+                self.dismiss(id, &text);
+            }
+        }
+    }
+
+    /// Somebody has left: those who could not be accepted may be now.
+    pub(super) fn make_room(&mut self) {
+        if self.full_until.take().is_some() {
+            self.watch_listeners(true);
+        }
+    }
+}

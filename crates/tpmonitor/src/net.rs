@@ -1,0 +1,248 @@
+//! Non-blocking sockets under edge-triggered epoll.
+//!
+//! An edge says that something has come; a receive that fills less than the room it had says that
+//! nothing is left. So a message costs one receive, and back-pressure is to not receive: it needs no
+//! system call at all. Readiness to write is asked for only after a send has not gone through.
+
+use crate::config::Listen;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recv, send,
+    socket_with, sockopt,
+};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use tenbin_wire::Address;
+
+/// Room for one receive.
+pub(crate) const RECEIVE_BYTES: usize = 64 << 10;
+/// Connections that the kernel may finish before they are accepted.
+const BACKLOG: i32 = 4096;
+
+/// What a receive brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Bytes.
+    Some,
+    /// Nothing for now.
+    Nothing,
+    /// The other side is gone.
+    Closed,
+}
+
+/// A connected socket with what has not been dealt with in either direction.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    fd: OwnedFd,
+    token: u64,
+    /// Received, and waiting for its turn or for its rest.
+    pub(crate) input: Vec<u8>,
+    /// To be sent; what is before `sent` has gone out.
+    output: Vec<u8>,
+    sent: usize,
+    /// There may be more to receive.
+    pub(crate) readable: bool,
+    /// Readiness to write has been asked for.
+    writing: bool,
+}
+
+impl Conn {
+    /// A socket whose events will carry `token`.
+    pub(crate) fn new(fd: OwnedFd, token: u64) -> Self {
+        Self {
+            fd,
+            token,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            readable: false,
+            writing: false,
+        }
+    }
+
+    /// Begins to watch it; `writing`: for readiness to write, too. False when that is not possible.
+    pub(crate) fn watch(&mut self, epoll: &OwnedFd, writing: bool) -> bool {
+        self.writing = writing;
+        let token = EventData::new_u64(self.token);
+        epoll::add(epoll, &self.fd, token, watched(writing)).is_ok()
+    }
+
+    pub(crate) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// Bytes that have not gone out.
+    #[inline]
+    pub(crate) fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    /// Receives once, behind what is left from before: both are in `into` then.
+    #[inline]
+    pub(crate) fn receive(&mut self, into: &mut Vec<u8>) -> Received {
+        into.clear();
+        if !self.input.is_empty() {
+            into.append(&mut self.input);
+            self.input = Vec::new();
+        }
+        let before = into.len();
+        into.reserve(RECEIVE_BYTES);
+        loop {
+            let room = into.capacity() - before;
+            match recv(&self.fd, spare_capacity(into), RecvFlags::empty()) {
+                Ok((0, _)) => {
+                    self.readable = false;
+                    return Received::Closed;
+                }
+                Ok((count, _)) => {
+                    self.readable = count >= room;
+                    return Received::Some;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.readable = false;
+                    return Received::Nothing;
+                }
+                Err(_) => {
+                    self.readable = false;
+                    return Received::Closed;
+                }
+            }
+        }
+    }
+
+    /// Keeps what could not be dealt with yet.
+    #[inline]
+    pub(crate) fn keep(&mut self, rest: &[u8]) {
+        if !rest.is_empty() {
+            self.input.extend_from_slice(rest);
+        }
+    }
+
+    /// Sends behind what has not gone out; false when the other side is gone.
+    #[inline]
+    pub(crate) fn send(&mut self, epoll: &OwnedFd, mut bytes: &[u8]) -> bool {
+        if self.unsent() == 0 {
+            while !bytes.is_empty() {
+                match send(&self.fd, bytes, SendFlags::NOSIGNAL) {
+                    Ok(count) => bytes = &bytes[count..],
+                    Err(Errno::INTR) => {}
+                    Err(Errno::AGAIN) => break,
+                    Err(_) => return false,
+                }
+            }
+            if bytes.is_empty() {
+                return true;
+            }
+        }
+        self.output.extend_from_slice(bytes);
+        self.watch_writing(epoll, true)
+    }
+
+    /// Sends what has not gone out; false when the other side is gone.
+    pub(crate) fn flush(&mut self, epoll: &OwnedFd) -> bool {
+        while self.sent < self.output.len() {
+            match send(&self.fd, &self.output[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => self.sent += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return self.watch_writing(epoll, true),
+                Err(_) => return false,
+            }
+        }
+        self.output = Vec::new();
+        self.sent = 0;
+        self.watch_writing(epoll, false)
+    }
+
+    fn watch_writing(&mut self, epoll: &OwnedFd, on: bool) -> bool {
+        if self.writing == on {
+            return true;
+        }
+        self.writing = on;
+        epoll::modify(epoll, &self.fd, EventData::new_u64(self.token), watched(on)).is_ok()
+    }
+}
+
+fn watched(writing: bool) -> EventFlags {
+    let reading = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    if writing {
+        reading | EventFlags::OUT
+    } else {
+        reading
+    }
+}
+
+/// Begins to connect; the socket becomes writable when that has succeeded or failed.
+pub(crate) fn connect(address: &Address) -> rustix::io::Result<OwnedFd> {
+    let family = match address {
+        Address::Unix(_) => AddressFamily::UNIX,
+        Address::Tcp(name) if name.is_ipv4() => AddressFamily::INET,
+        Address::Tcp(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+    let begun = match address {
+        Address::Unix(path) => {
+            SocketAddrUnix::new(path).and_then(|name| rustix::net::connect(&fd, &name))
+        }
+        Address::Tcp(name) => {
+            tune(&fd);
+            rustix::net::connect(&fd, name)
+        }
+    };
+    match begun {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether a connection that was begun stands.
+pub(crate) fn connected(fd: &OwnedFd) -> rustix::io::Result<()> {
+    sockopt::socket_error(fd)?
+}
+
+/// Small messages go out at once, and a dead peer is noticed.
+pub(crate) fn tune(fd: &OwnedFd) {
+    // Fails on Unix sockets, which need neither.
+    let _ = sockopt::set_tcp_nodelay(fd, true);
+    let _ = sockopt::set_socket_keepalive(fd, true);
+}
+
+/// Opens a listening socket.
+pub(crate) fn listen(at: &Listen) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    match at {
+        Listen::Tcp(name) => {
+            let family = if name.is_ipv4() {
+                AddressFamily::INET
+            } else {
+                AddressFamily::INET6
+            };
+            let fd = socket_with(family, SocketType::STREAM, flags, None)?;
+            sockopt::set_socket_reuseaddr(&fd, true)?;
+            rustix::net::bind(&fd, name)?;
+            rustix::net::listen(&fd, BACKLOG)?;
+            Ok(fd)
+        }
+        Listen::Unix(path) => {
+            clear_dead_socket(path);
+            let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+            rustix::net::listen(&fd, BACKLOG)?;
+            Ok(fd)
+        }
+    }
+}
+
+/// Removes a socket file that nobody listens to any more.
+fn clear_dead_socket(path: &Path) {
+    if let Err(error) = std::os::unix::net::UnixStream::connect(path)
+        && error.kind() == io::ErrorKind::ConnectionRefused
+    {
+        // What cannot be removed is reported by bind.
+        let _ = std::fs::remove_file(path);
+    }
+}

@@ -1,0 +1,496 @@
+//! From the server to the client.
+
+use super::owed::{Owed, Parse, Undo};
+use super::{Client, Out, Shared};
+use crate::messages::{error_fields, message};
+use crate::scan::{self, Bad, Message, Step};
+use crate::statements::Prepared;
+use std::collections::VecDeque;
+use tenbin_wire::frames::split_string;
+
+/// A server's session, as far as it shows in its messages.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, in any combination with the others"
+)]
+pub(crate) struct Server {
+    pub(super) owed: VecDeque<Owed>,
+    /// Of what is owed, how much a `ReadyForQuery` ends.
+    pub(super) readies: usize,
+    /// As of the last `ReadyForQuery`: `I` idle, `T` in a transaction, `E` in a failed one.
+    pub(super) status: u8,
+    /// Extended-protocol messages were sent and no `Sync` after them.
+    open: bool,
+    /// The server waits for data, and their end has not been sent.
+    pub(super) copy_in: bool,
+    /// `Sync`s sent while the server waits for data: ignored, unless the COPY has failed by then.
+    pub(super) unclear_syncs: usize,
+    /// An error was said; the server skips everything up to a `Sync` that is yet to be sent.
+    pub(super) skipping: bool,
+    /// What is owed is not known any more: for this client good, for no other.
+    pub(crate) lost_count: bool,
+    /// There may be state in this session that belongs to its client.
+    pub(crate) state_left: bool,
+    pub(crate) prepared: Prepared,
+    /// Whose unnamed statement it has.
+    pub(super) unnamed: Option<u64>,
+    /// Under which search path names are resolved, as a number that stands for it.
+    pub(crate) scope: u64,
+    /// Parameters whose changes the server reports.
+    pub(crate) reported: Vec<Box<[u8]>>,
+    /// Changes of parameters since they were last taken from here.
+    pub(crate) changed: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What the server said to a query of the monitor's own.
+    pub(crate) own_error: Option<Vec<u8>>,
+    /// It has said why it leaves.
+    pub(crate) farewell: bool,
+    /// Transactions ended, and queries: for the statistics.
+    pub(crate) counts: Counts,
+    /// Bytes to come of a message whose front has been dealt with.
+    missing: usize,
+    /// Those bytes go nowhere.
+    dropping: bool,
+}
+
+/// What a server has done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counts {
+    pub(crate) transactions: u64,
+    pub(crate) queries: u64,
+}
+
+/// What the server sends fits nothing it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error("{0}")]
+    Bad(#[from] Bad),
+    #[error("the server sent a message of type '{0}' that nothing asked for")]
+    Unasked(char),
+}
+
+impl Server {
+    /// A session that has just become ready.
+    pub(crate) fn new(prepared_limit: usize) -> Self {
+        Self {
+            owed: VecDeque::new(),
+            readies: 0,
+            status: b'I',
+            open: false,
+            copy_in: false,
+            unclear_syncs: 0,
+            skipping: false,
+            lost_count: false,
+            state_left: false,
+            prepared: Prepared::new(prepared_limit),
+            unnamed: None,
+            scope: 0,
+            reported: Vec::new(),
+            changed: Vec::new(),
+            own_error: None,
+            farewell: false,
+            counts: Counts::default(),
+            missing: 0,
+            dropping: false,
+        }
+    }
+
+    /// Owes nothing, is in no transaction and expects nothing.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.status == b'I' && self.is_quiet()
+    }
+
+    /// Owes nothing and expects nothing; may be in a transaction.
+    #[inline]
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.owed.is_empty()
+            && !self.open
+            && !self.copy_in
+            && !self.skipping
+            && !self.lost_count
+            && self.missing == 0
+    }
+
+    /// Will be quiet without the client's doing.
+    pub(crate) fn will_be_quiet(&self) -> bool {
+        !self.open && !self.copy_in && !self.skipping && !self.lost_count
+    }
+
+    /// Whether a client may go on that was made to wait for replies.
+    pub(crate) fn may_go_on(&self) -> bool {
+        self.readies == 0
+    }
+
+    /// As of the last `ReadyForQuery`.
+    pub(crate) fn status(&self) -> u8 {
+        self.status
+    }
+
+    /// Under way for a query of the monitor's own.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self.owed.front(), Some(Owed::Own))
+    }
+
+    /// A query of the monitor's own has been sent.
+    pub(crate) fn owe_own(&mut self) {
+        self.own_error = None;
+        self.unnamed = None;
+        self.owe_ready(Owed::Own);
+    }
+
+    /// Everything is as in a new session.
+    pub(crate) fn was_reset(&mut self) {
+        self.state_left = false;
+        self.prepared.clear();
+    }
+
+    /// Whether a statement that is exact in its place may be answered without asking.
+    pub(super) fn is_exact(&self) -> bool {
+        self.status != b'E' && self.readies == 0
+    }
+
+    pub(super) fn leaves_state(&mut self, leaves: bool, shared: &mut Shared) {
+        if leaves && !self.state_left {
+            self.state_left = true;
+            shared.unnamed += 1;
+            self.scope = shared.unnamed;
+        }
+    }
+
+    pub(super) fn owe(&mut self, owed: Owed) {
+        self.open = true;
+        self.owed.push_back(owed);
+    }
+
+    #[inline]
+    pub(super) fn owe_ready(&mut self, owed: Owed) {
+        self.open = false;
+        self.readies += 1;
+        self.owed.push_back(owed);
+    }
+
+    pub(super) fn owe_end_of_copy(&mut self) {
+        if !self.owed.is_empty() {
+            self.owed.push_back(Owed::CopyEnd);
+        }
+    }
+
+    /// Says something to the client when its turn comes.
+    pub(super) fn say(&mut self, reply: &'static [u8], undo: Undo, to_client: &mut Vec<u8>) {
+        self.open = true;
+        if self.owed.is_empty() {
+            to_client.extend_from_slice(reply);
+        } else {
+            self.owed.push_back(Owed::Said { reply, undo });
+        }
+    }
+}
+
+/// Takes what it can from `input`: bytes taken. Without a client, replies go nowhere.
+pub(crate) fn forward(
+    shared: &mut Shared,
+    mut client: Option<&mut Client>,
+    server: &mut Server,
+    input: &[u8],
+    to_client: &mut Out<'_, '_>,
+) -> Result<usize, Broken> {
+    let mut at = 0;
+    loop {
+        if server.missing > 0 {
+            let part = server.missing.min(input.len() - at);
+            if !server.dropping {
+                to_client.keep(at..at + part);
+            }
+            server.missing -= part;
+            at += part;
+            if server.missing > 0 {
+                return Ok(at);
+            }
+            server.speak(client.is_some(), to_client);
+        }
+        let found = match scan::from_server(&input[at..])? {
+            Step::Message(found) => found,
+            Step::Wait => return Ok(at),
+        };
+        let end = at + found.bytes.len();
+        let passed = match server.reply(shared, client.as_deref_mut(), found)? {
+            Reply::Pass => client.is_some(),
+            Reply::Drop => false,
+            Reply::Instead(bytes) => {
+                if client.is_some() {
+                    to_client.add(&bytes);
+                }
+                false
+            }
+        };
+        if passed {
+            to_client.keep(at..end);
+        }
+        server.missing = found.missing;
+        server.dropping = !passed;
+        at = end;
+        if found.missing == 0 {
+            server.speak(client.is_some(), to_client);
+        }
+    }
+}
+
+/// What becomes of a reply.
+enum Reply {
+    Pass,
+    Drop,
+    Instead(Vec<u8>),
+}
+
+impl Server {
+    /// Says what is due.
+    #[inline]
+    fn speak(&mut self, listened: bool, to_client: &mut Out<'_, '_>) {
+        while let Some(Owed::Said { reply, .. }) = self.owed.front() {
+            if listened {
+                to_client.add(reply);
+            }
+            self.owed.pop_front();
+        }
+        while let Some(Owed::CopyEnd) = self.owed.front() {
+            self.owed.pop_front();
+            self.speak(listened, to_client);
+        }
+    }
+
+    #[inline]
+    fn reply(
+        &mut self,
+        shared: &mut Shared,
+        client: Option<&mut Client>,
+        found: Message<'_>,
+    ) -> Result<Reply, Broken> {
+        let own = self.is_own();
+        match found.tag {
+            b'D' | b'd' | b't' | b'c' | b'H' | b'V' | b'N' | b'A' => {}
+            b'Z' => self.ready(found)?,
+            b'C' => self.complete(shared, found.body()),
+            b'T' | b'n' => {
+                if matches!(self.owed.front(), Some(Owed::Describe { .. })) {
+                    self.owed.pop_front();
+                }
+            }
+            b'I' | b's' => {
+                if matches!(self.owed.front(), Some(Owed::Execute)) {
+                    self.owed.pop_front();
+                }
+            }
+            b'1' => match self.owed.pop_front() {
+                Some(Owed::Parse(Parse { own: true, .. })) => return Ok(Reply::Drop),
+                Some(Owed::Parse(_)) => {}
+                _ => return self.unasked(found.tag),
+            },
+            b'2' => match self.owed.pop_front() {
+                Some(Owed::Bind { .. }) => {}
+                _ => return self.unasked(found.tag),
+            },
+            b'3' => match self.owed.pop_front() {
+                Some(Owed::OwnClose { .. }) => return Ok(Reply::Drop),
+                Some(Owed::Close) => {}
+                _ => return self.unasked(found.tag),
+            },
+            b'E' => return Ok(self.error(client, found, shared)),
+            b'S' => {
+                let (name, rest) = split_string(found.body()).ok_or(Bad::Body('S'))?;
+                let (value, _) = split_string(rest).ok_or(Bad::Body('S'))?;
+                self.changed.push((name.to_vec(), value.to_vec()));
+            }
+            b'G' => self.begin_copy(),
+            b'W' => self.copy_in = true,
+            other => return self.unasked(other),
+        }
+        Ok(if own { Reply::Drop } else { Reply::Pass })
+    }
+
+    fn unasked(&self, tag: u8) -> Result<Reply, Broken> {
+        if self.lost_count {
+            return Ok(Reply::Pass);
+        }
+        Err(Broken::Unasked(char::from(tag)))
+    }
+
+    fn ready(&mut self, found: Message<'_>) -> Result<(), Broken> {
+        let &[status @ (b'I' | b'T' | b'E')] = found.body() else {
+            return Err(Bad::Body('Z').into());
+        };
+        if !self.owed.front().is_some_and(Owed::ends_ready) {
+            return self.unasked(b'Z').map(|_| ());
+        }
+        let own = self.is_own();
+        self.owed.pop_front();
+        self.readies -= 1;
+        self.status = status;
+        self.copy_in = false;
+        self.unclear_syncs = 0;
+        if !own {
+            self.counts.queries += 1;
+            self.counts.transactions += u64::from(status == b'I');
+        }
+        Ok(())
+    }
+
+    /// The end of a command.
+    fn complete(&mut self, shared: &mut Shared, tag: &[u8]) {
+        if matches!(self.owed.front(), Some(Owed::Execute)) {
+            self.owed.pop_front();
+        }
+        if self.unclear_syncs > 0 {
+            // They came before the end of the data, and were ignored.
+            self.unclear_syncs = 0;
+        }
+        match tag.first() {
+            Some(b'A') if tag.starts_with(b"ALTER ") => shared.statements.retire(),
+            Some(b'D') if tag.starts_with(b"DROP ") => shared.statements.retire(),
+            Some(b'D') if tag == b"DISCARD ALL\0" && self.readies <= 1 => self.state_left = false,
+            Some(b'C') if tag.starts_with(b"CREATE VIEW") => shared.statements.retire(),
+            _ => {}
+        }
+    }
+
+    /// The server waits for data. `Sync`s that are on their way already will be ignored, up to
+    /// the end of the data.
+    fn begin_copy(&mut self) {
+        self.copy_in = true;
+        let at = 1;
+        while let Some(next) = self.owed.get(at) {
+            match next {
+                Owed::Sync => {
+                    self.owed.remove(at);
+                    self.readies -= 1;
+                    // What was ended by it is open again.
+                    self.open = !matches!(self.owed.front(), Some(Owed::Query { .. }));
+                }
+                Owed::CopyEnd => {
+                    self.owed.remove(at);
+                    self.copy_in = false;
+                    return;
+                }
+                _ => {
+                    // The server will complain about it.
+                    self.copy_in = false;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn error(
+        &mut self,
+        mut client: Option<&mut Client>,
+        found: Message<'_>,
+        shared: &mut Shared,
+    ) -> Reply {
+        let fields = error_fields(found.body());
+        self.farewell |= matches!(fields.severity, b"FATAL" | b"PANIC");
+        self.copy_in = false;
+        // The data under way to a COPY that has failed: which Sync ends it cannot be known.
+        self.lost_count |= std::mem::take(&mut self.unclear_syncs) > 0;
+        match self.owed.front_mut() {
+            Some(Owed::Own) => {
+                self.own_error = Some(found.body().to_vec());
+                return Reply::Drop;
+            }
+            Some(Owed::Query { dropped }) => {
+                if let (Some(names), Some(client)) = (dropped.take(), client) {
+                    client.restore(names);
+                }
+                return Reply::Pass;
+            }
+            Some(Owed::Call | Owed::Sync) | None => return Reply::Pass,
+            Some(_) => {}
+        }
+        if fields.sqlstate == b"0A000" && fields.routine == b"RevalidateCachedQuery" {
+            shared.statements.retire();
+        }
+        let reply = self.worded(&found);
+        let mut failed = true;
+        while let Some(owed) = self.owed.front()
+            && !matches!(owed, Owed::Sync)
+        {
+            self.readies -= usize::from(owed.ends_ready());
+            if let Some(owed) = self.owed.pop_front() {
+                self.undo(owed, client.as_deref_mut(), failed, fields.sqlstate);
+            }
+            failed = false;
+        }
+        if self.owed.is_empty() {
+            self.skipping = true;
+        }
+        reply
+    }
+
+    /// The server's words, with the client's name for a statement where the monitor's stands.
+    fn worded(&self, found: &Message<'_>) -> Reply {
+        let Some(Owed::Parse(Parse {
+            duplicate: Some(name),
+            ..
+        })) = self.owed.front()
+        else {
+            return Reply::Pass;
+        };
+        let own = crate::statements::PREFIX;
+        let body = found.body();
+        let Some(start) = body.windows(own.len()).position(|part| part == own) else {
+            return Reply::Pass;
+        };
+        let end = body[start..]
+            .iter()
+            .position(|&byte| byte == b'"' || byte == 0)
+            .map_or(body.len(), |length| start + length);
+        let mut out = Vec::new();
+        message(&mut out, b'E', |out| {
+            out.extend_from_slice(&body[..start]);
+            out.extend_from_slice(name);
+            out.extend_from_slice(&body[end..]);
+        });
+        Reply::Instead(out)
+    }
+
+    /// Takes back what was never carried out.
+    fn undo(&mut self, owed: Owed, client: Option<&mut Client>, failed: bool, sqlstate: &[u8]) {
+        let undo = match owed {
+            Owed::Parse(parse) => {
+                match parse.id {
+                    // Skipped together with the Close before it, it is still there.
+                    Some(id) if failed || !parse.again => self.prepared.remove(id),
+                    _ => {}
+                }
+                if parse.id.is_none() {
+                    self.unnamed = None;
+                }
+                parse.undo
+            }
+            Owed::OwnClose {
+                evicted: Some(evicted),
+            } => {
+                self.prepared.insert(evicted);
+                return;
+            }
+            Owed::Said { undo, .. } => undo,
+            Owed::Bind { id, dropped } => {
+                // A statement that the server does not know after all.
+                if failed && sqlstate == b"26000" {
+                    self.prepared.remove(id);
+                }
+                if let (Some(names), Some(client)) = (dropped, client) {
+                    client.restore(names);
+                }
+                return;
+            }
+            Owed::Describe { id } if failed && sqlstate == b"26000" => {
+                self.prepared.remove(id);
+                return;
+            }
+            _ => return,
+        };
+        if let Some(client) = client {
+            undo.apply(client, failed);
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! SCRAM-SHA-256 as a server speaks it (RFC 5802, RFC 7677), and the secrets behind it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::{Digest as _, Sha256};
+
+/// What `PostgreSQL` uses for new passwords.
+const ITERATIONS: u32 = 4096;
+const SALT_BYTES: usize = 16;
+/// Bytes of a nonce before it becomes text.
+const NONCE_BYTES: usize = 18;
+
+type Hash = [u8; 32];
+
+/// What a server keeps of a password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Verifier {
+    iterations: u32,
+    salt: Vec<u8>,
+    stored: Hash,
+    server: Hash,
+}
+
+fn hmac(key: &[u8], parts: &[&[u8]]) -> Hash {
+    // A key of any length is taken.
+    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
+        return [0; 32];
+    };
+    for part in parts {
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+/// Random bytes from the kernel.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut have = 0;
+    while have < N {
+        match rustix::rand::getrandom(&mut bytes[have..], rustix::rand::GetRandomFlags::empty()) {
+            Ok(count) => have += count,
+            Err(rustix::io::Errno::INTR) => {}
+            // Not on Linux since 3.17; without randomness there is no authentication.
+            Err(_) => std::process::abort(),
+        }
+    }
+    bytes
+}
+
+impl Verifier {
+    /// From a password in plain text, with a new salt.
+    pub(crate) fn of_password(password: &str) -> Self {
+        Self::derive(password, &random::<SALT_BYTES>(), ITERATIONS)
+    }
+
+    fn derive(password: &str, salt: &[u8], iterations: u32) -> Self {
+        let prepared = stringprep::saslprep(password);
+        let key = prepared.as_deref().unwrap_or(password).as_bytes();
+        let mut last = hmac(key, &[salt, &1_u32.to_be_bytes()]);
+        let mut salted = last;
+        for _ in 1..iterations {
+            last = hmac(key, &[&last]);
+            for (sum, byte) in salted.iter_mut().zip(last) {
+                *sum ^= byte;
+            }
+        }
+        Self {
+            iterations,
+            salt: salt.to_vec(),
+            stored: Sha256::digest(hmac(&salted, &[b"Client Key"])).into(),
+            server: hmac(&salted, &[b"Server Key"]),
+        }
+    }
+
+    /// Reads `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`, as in `pg_authid`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (head, keys) = text.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
+        let (iterations, salt) = head.split_once(':')?;
+        let (stored, server) = keys.split_once(':')?;
+        Some(Self {
+            iterations: iterations.parse().ok().filter(|&count| count > 0)?,
+            salt: STANDARD.decode(salt).ok()?,
+            stored: STANDARD.decode(stored).ok()?.try_into().ok()?,
+            server: STANDARD.decode(server).ok()?.try_into().ok()?,
+        })
+    }
+}
+
+/// One authentication under way.
+pub(crate) struct Exchange {
+    verifier: Verifier,
+    /// The user is unknown: it goes on as if not, and fails at the end.
+    doomed: bool,
+    nonce: String,
+    /// `n,,` or `y,,`, as the client gave it.
+    gs2: String,
+    /// Client's first message without the header, then the server's first.
+    said: String,
+}
+
+impl Exchange {
+    /// For a user whose verifier is this; without one, nobody learns that there is no such user.
+    pub(crate) fn new(verifier: Option<Verifier>) -> Self {
+        let doomed = verifier.is_none();
+        Self {
+            verifier: verifier.unwrap_or_else(|| Verifier {
+                iterations: ITERATIONS,
+                salt: random::<SALT_BYTES>().to_vec(),
+                stored: random(),
+                server: random(),
+            }),
+            doomed,
+            nonce: STANDARD.encode(random::<NONCE_BYTES>()),
+            gs2: String::new(),
+            said: String::new(),
+        }
+    }
+
+    /// Reads the client's first message, gives the server's.
+    pub(crate) fn first(&mut self, message: &[u8]) -> Option<String> {
+        let message = std::str::from_utf8(message).ok()?;
+        // Without TLS there is no channel to bind to.
+        if !(message.starts_with("n,") || message.starts_with("y,")) {
+            return None;
+        }
+        let (authzid, bare) = message.get(2..)?.split_once(',')?;
+        if !authzid.is_empty() {
+            return None;
+        }
+        let nonce = bare.split(',').find_map(|part| part.strip_prefix("r="))?;
+        let valid = nonce.bytes().all(|byte| matches!(byte, 0x21..=0x7e));
+        if nonce.is_empty() || !valid || bare.starts_with("m=") {
+            return None;
+        }
+        self.gs2 = message.strip_suffix(bare)?.into();
+        self.nonce = format!("{nonce}{}", self.nonce);
+        let salt = STANDARD.encode(&self.verifier.salt);
+        let first = format!("r={},s={salt},i={}", self.nonce, self.verifier.iterations);
+        self.said = format!("{bare},{first}");
+        Some(first)
+    }
+
+    /// Reads the client's proof; the server's last message if it is right.
+    pub(crate) fn last(&self, message: &[u8]) -> Option<String> {
+        let message = std::str::from_utf8(message).ok()?;
+        let (without, proof) = message.rsplit_once(",p=")?;
+        let mut parts = without.split(',');
+        let binding = parts.next()?.strip_prefix("c=")?;
+        let nonce = parts.next()?.strip_prefix("r=")?;
+        if STANDARD.decode(binding).ok()? != self.gs2.as_bytes() || nonce != self.nonce {
+            return None;
+        }
+        let proof: Hash = STANDARD.decode(proof).ok()?.try_into().ok()?;
+        let said = [self.said.as_bytes(), b",", without.as_bytes()];
+        let mut key = hmac(&self.verifier.stored, &said);
+        for (byte, other) in key.iter_mut().zip(proof) {
+            *byte ^= other;
+        }
+        let stored: Hash = Sha256::digest(key).into();
+        if self.doomed || !equal(&stored, &self.verifier.stored) {
+            return None;
+        }
+        let signature = hmac(&self.verifier.server, &said);
+        Some(format!("v={}", STANDARD.encode(signature)))
+    }
+}
+
+/// Compares in a time that does not depend on where the two differ.
+pub(crate) fn equal(one: &[u8], other: &[u8]) -> bool {
+    let differences = one.iter().zip(other).fold(0, |sum, (a, b)| sum | (a ^ b));
+    one.len() == other.len() && std::hint::black_box(differences) == 0
+}
+
+/// A code that only this process can make, for `words`.
+pub(crate) fn code(secret: &[u8; 32], words: u64) -> Hash {
+    hmac(secret, &[&words.to_be_bytes()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
+
+    fn converse(verifier: Option<Verifier>, password: &str) -> bool {
+        let mut client = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+        let mut server = Exchange::new(verifier);
+        let first = server.first(client.message()).unwrap();
+        client.update(first.as_bytes()).unwrap();
+        let Some(last) = server.last(client.message()) else {
+            return false;
+        };
+        client.finish(last.as_bytes()).unwrap();
+        true
+    }
+
+    /// The other side is rust-postgres's implementation.
+    #[test]
+    fn the_password_and_nothing_else_is_taken() {
+        let verifier = Verifier::of_password("pencil é");
+        assert!(converse(Some(verifier.clone()), "pencil é"));
+        assert!(!converse(Some(verifier), "pencil"));
+        assert!(!converse(None, "pencil é"));
+    }
+
+    #[test]
+    fn verifiers_as_the_server_keeps_them() {
+        let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let derived = Verifier::derive("pencil", &salt, 4096);
+        let text = format!(
+            "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==${}:{}",
+            STANDARD.encode(derived.stored),
+            STANDARD.encode(derived.server)
+        );
+        let parsed = Verifier::parse(&text).unwrap();
+        assert!(parsed == derived);
+        assert!(converse(Some(parsed), "pencil"));
+        for bad in [
+            "",
+            "SCRAM-SHA-256$",
+            "SCRAM-SHA-256$0:AA==$AA==:AA==",
+            "md5abc",
+        ] {
+            assert!(Verifier::parse(bad).is_none(), "{bad}");
+        }
+    }
+
+    /// The example of RFC 7677, section 3.
+    #[test]
+    fn the_example_of_the_standard() {
+        let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let mut exchange = Exchange::new(Some(Verifier::derive("pencil", &salt, 4096)));
+        exchange.nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into();
+        assert_eq!(
+            exchange
+                .first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+                .as_deref(),
+            Some(
+                "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+            )
+        );
+        assert_eq!(
+            exchange
+                .last(b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+                .as_deref(),
+            Some("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
+        );
+    }
+
+    #[test]
+    fn malformed_messages_are_refused() {
+        for bad in [
+            &b""[..],
+            b"p=tls-server-end-point,,n=,r=x",
+            b"n,a=me,n=,r=x",
+            b"n,,n=",
+            b"n,,m=x,r=x",
+            b"\xff",
+        ] {
+            assert_eq!(Exchange::new(None).first(bad), None, "{bad:?}");
+        }
+        let mut exchange = Exchange::new(Some(Verifier::of_password("x")));
+        exchange.first(b"n,,n=,r=abc").unwrap();
+        for bad in [&b""[..], b"c=biws", b"c=biws,r=abc,p=AAAA", b",p=,p="] {
+            assert_eq!(exchange.last(bad), None, "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! What a statement's text says about the session it leaves behind.
+//!
+//! No parser: the words at the start of each statement, and a few names anywhere. Where that is in
+//! doubt, the answer is the one that keeps a server with its client, which costs a server and never
+//! a wrong result. What functions do inside is not seen.
+
+/// What a text does to its session.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Meaning {
+    /// Leaves state behind that only this server has: the client has to keep it.
+    pub(crate) session_state: bool,
+    /// `DEALLOCATE ALL` or `DISCARD ALL`: drops every prepared statement.
+    pub(crate) drops_statements: bool,
+    /// The text is one `DEALLOCATE` of this name.
+    pub(crate) deallocates: Option<Vec<u8>>,
+}
+
+/// Parameters that servers report, so that they can be carried from one to another.
+pub(crate) const CARRIED: [&str; 9] = [
+    "client_encoding",
+    "DateStyle",
+    "TimeZone",
+    "IntervalStyle",
+    "application_name",
+    "standard_conforming_strings",
+    // The following are reported by 14, 16 and 18.
+    "default_transaction_read_only",
+    "scram_iterations",
+    "search_path",
+];
+
+/// Of [`CARRIED`], those that every supported server reports.
+pub(crate) const ALWAYS_REPORTED: usize = 6;
+
+/// Reads a text. `reported`: whether a parameter's changes are reported by the server.
+pub(crate) fn meaning(text: &[u8], reported: impl Fn(&[u8]) -> bool) -> Meaning {
+    let mut meaning = Meaning {
+        session_state: names_state(text),
+        ..Meaning::default()
+    };
+    let mut statements = 0;
+    let mut rest = text;
+    loop {
+        let mut words = Words(rest);
+        let Some(first) = words.next() else {
+            break;
+        };
+        statements += 1;
+        statement(first, &mut words, &reported, &mut meaning);
+        // Inside a literal this is no end of a statement; taking it for one is the safe side.
+        match rest.iter().position(|&byte| byte == b';') {
+            Some(end) => rest = &rest[end + 1..],
+            None => break,
+        }
+    }
+    if statements != 1 {
+        meaning.deallocates = None;
+    }
+    meaning
+}
+
+fn statement(
+    first: &[u8],
+    words: &mut Words<'_>,
+    reported: &impl Fn(&[u8]) -> bool,
+    meaning: &mut Meaning,
+) {
+    let is = |word: &[u8], name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+    let mut next = || words.next().unwrap_or_default();
+    // By length first: most statements are none of these.
+    match first.len() {
+        3 if is(first, "SET") => {
+            let mut name = next();
+            if is(name, "SESSION") {
+                name = next();
+                // SET SESSION CHARACTERISTICS sets defaults, SET SESSION AUTHORIZATION the user.
+            } else if is(name, "LOCAL") || is(name, "TRANSACTION") || is(name, "CONSTRAINTS") {
+                return;
+            }
+            let carried = match name {
+                _ if is(name, "NAMES") => reported(b"client_encoding"),
+                _ if is(name, "TIME") && is(next(), "ZONE") => reported(b"TimeZone"),
+                _ => reported(name),
+            };
+            meaning.session_state |= !carried;
+        }
+        4 if is(first, "LOAD") => meaning.session_state = true,
+        6 if is(first, "LISTEN") => meaning.session_state = true,
+        6 if is(first, "CREATE") => {
+            let mut word = next();
+            if is(word, "GLOBAL") || is(word, "LOCAL") || is(word, "OR") {
+                let replace = is(word, "OR");
+                word = next();
+                if replace {
+                    word = next();
+                }
+            }
+            meaning.session_state |= is(word, "TEMP") || is(word, "TEMPORARY");
+        }
+        7 if is(first, "PREPARE") => meaning.session_state |= !is(next(), "TRANSACTION"),
+        7 if is(first, "DECLARE") => {
+            let mut before: &[u8] = &[];
+            for word in words.by_ref() {
+                if is(before, "WITH") && is(word, "HOLD") {
+                    meaning.session_state = true;
+                }
+                before = word;
+            }
+        }
+        7 if is(first, "DISCARD") => meaning.drops_statements |= is(next(), "ALL"),
+        10 if is(first, "DEALLOCATE") => {
+            let mut name = next();
+            if is(name, "PREPARE") {
+                name = next();
+            }
+            if is(name, "ALL") {
+                meaning.drops_statements = true;
+            } else {
+                meaning.deallocates = identifier(name);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a name stands anywhere that leaves state behind: advisory locks of the session,
+/// `set_config`, temporary tables by `INTO TEMP` or by schema.
+fn names_state(text: &[u8]) -> bool {
+    let mut rest = text;
+    // All of these hold an underscore or a T; the underscore is rarer.
+    while let Some(at) = rest.iter().position(|&byte| byte == b'_') {
+        let after = &rest[at + 1..];
+        let before = &rest[..at];
+        if ends_with(before, b"pg") || ends_with(before, b"try") {
+            if starts_with(after, b"advisory_lock") || starts_with(after, b"temp") {
+                return true;
+            }
+        } else if ends_with(before, b"set") && starts_with(after, b"config") {
+            return true;
+        }
+        rest = after;
+    }
+    into_temp(text)
+}
+
+/// `INTO [LOCAL|GLOBAL] TEMP|TEMPORARY`.
+fn into_temp(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = rest
+        .windows(4)
+        .position(|four| four.eq_ignore_ascii_case(b"into"))
+    {
+        rest = &rest[at + 4..];
+        let mut words = Words(rest);
+        let mut word = words.next().unwrap_or_default();
+        if word.eq_ignore_ascii_case(b"local") || word.eq_ignore_ascii_case(b"global") {
+            word = words.next().unwrap_or_default();
+        }
+        if word.eq_ignore_ascii_case(b"temp") || word.eq_ignore_ascii_case(b"temporary") {
+            return true;
+        }
+    }
+    false
+}
+
+fn starts_with(text: &[u8], start: &[u8]) -> bool {
+    text.get(..start.len())
+        .is_some_and(|front| front.eq_ignore_ascii_case(start))
+}
+
+fn ends_with(text: &[u8], end: &[u8]) -> bool {
+    text.len()
+        .checked_sub(end.len())
+        .is_some_and(|from| text[from..].eq_ignore_ascii_case(end))
+}
+
+/// An identifier as the server understands it: folded to lower case unless quoted.
+fn identifier(word: &[u8]) -> Option<Vec<u8>> {
+    match word.strip_prefix(b"\"") {
+        Some(quoted) => {
+            let inner = quoted.strip_suffix(b"\"")?;
+            (!inner.contains(&b'"')).then(|| inner.to_vec())
+        }
+        None if word.is_empty() => None,
+        None => Some(word.to_ascii_lowercase()),
+    }
+}
+
+/// Words of one statement, up to its semicolon: names, quoted names, and single other characters.
+struct Words<'a>(&'a [u8]);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        self.0 = skip_blank(self.0);
+        let text = self.0;
+        let &first = text.first()?;
+        let length = match first {
+            b';' | 0 => return None,
+            b'"' => text[1..].iter().position(|&byte| byte == b'"')? + 2,
+            _ if is_name(first) => text
+                .iter()
+                .position(|&byte| !is_name(byte))
+                .unwrap_or(text.len()),
+            _ => 1,
+        };
+        let (word, rest) = text.split_at(length);
+        self.0 = rest;
+        Some(word)
+    }
+}
+
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
+}
+
+/// Leaves out white space and comments. Block comments nest.
+fn skip_blank(mut text: &[u8]) -> &[u8] {
+    loop {
+        text = text.trim_ascii_start();
+        if let Some(comment) = text.strip_prefix(b"--") {
+            let end = comment.iter().position(|&byte| byte == b'\n');
+            text = end.map_or(&[][..], |end| &comment[end..]);
+        } else if text.first() == Some(&0x0b) {
+            text = &text[1..];
+        } else if text.starts_with(b"/*") {
+            text = after_comment(text);
+        } else {
+            return text;
+        }
+    }
+}
+
+fn after_comment(mut text: &[u8]) -> &[u8] {
+    let mut depth = 0_usize;
+    while let Some(&first) = text.first() {
+        let step = match (first, text.get(1)) {
+            (b'/', Some(b'*')) => {
+                depth += 1;
+                2
+            }
+            (b'*', Some(b'/')) => {
+                depth -= 1;
+                2
+            }
+            _ => 1,
+        };
+        text = &text[step..];
+        if depth == 0 {
+            break;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(text: &str) -> Meaning {
+        meaning(text.as_bytes(), |name| {
+            CARRIED[..ALWAYS_REPORTED]
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        })
+    }
+
+    #[test]
+    fn state_that_only_one_server_has() {
+        for text in [
+            "SET statement_timeout = 5",
+            "set session work_mem to '1MB'",
+            "SET search_path TO x",
+            "SET ROLE someone",
+            "SET SESSION AUTHORIZATION x",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "SET \"statement_timeout\" = 1",
+            "SET my.variable = 1",
+            "/* a /* nested */ comment */ SET x = 1",
+            "-- a comment\n set x = 1",
+            "SELECT 1; SET x = 1",
+            "BEGIN;SET x=1;COMMIT",
+            "LISTEN news",
+            "LOAD 'auto_explain'",
+            "CREATE TEMP TABLE t (a int)",
+            "create local temporary table t (a int)",
+            "CREATE OR REPLACE TEMP VIEW v AS SELECT 1",
+            "SELECT 1 INTO TEMP t",
+            "SELECT a INTO\n TEMPORARY t FROM b",
+            "CREATE TABLE pg_temp.t (a int)",
+            "PREPARE p AS SELECT 1",
+            "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+            "SELECT pg_advisory_lock(1)",
+            "SELECT PG_TRY_ADVISORY_LOCK_SHARED(1)",
+            "SELECT set_config('x.y', '1', false)",
+        ] {
+            assert!(read(text).session_state, "{text}");
+        }
+    }
+
+    #[test]
+    fn state_that_ends_with_the_transaction_or_is_carried() {
+        for text in [
+            "",
+            "SELECT 1",
+            "SET LOCAL statement_timeout = 5",
+            "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+            "SET CONSTRAINTS ALL DEFERRED",
+            "SET TimeZone TO 'UTC'",
+            "SET TIME ZONE 'UTC'",
+            "SET NAMES 'UTF8'",
+            "set session application_name = 'x'",
+            "RESET ALL",
+            "SELECT temp FROM weather",
+            "UPDATE pgbench_accounts SET abalance = 1",
+            "SELECT pg_advisory_xact_lock(1)",
+            "SELECT pg_try_advisory_xact_lock(1)",
+            "PREPARE TRANSACTION 'x'",
+            "DECLARE c CURSOR FOR SELECT 1",
+            "INSERT INTO temperature VALUES (1)",
+            "NOTIFY news",
+            "/* unfinished",
+            "\"",
+        ] {
+            assert_eq!(read(text), Meaning::default(), "{text}");
+        }
+    }
+
+    #[test]
+    fn statements_that_drop_prepared_statements() {
+        for text in [
+            "DEALLOCATE ALL",
+            "deallocate prepare all;",
+            "DISCARD ALL",
+            "SELECT 1; DISCARD ALL",
+        ] {
+            assert!(read(text).drops_statements, "{text}");
+        }
+        for (text, name) in [
+            ("DEALLOCATE s1", "s1"),
+            ("DEALLOCATE PREPARE S1;", "s1"),
+            ("DEALLOCATE \"S1 x\"", "S1 x"),
+        ] {
+            assert_eq!(read(text).deallocates, Some(name.into()), "{text}");
+        }
+        for text in ["DISCARD PLANS", "DEALLOCATE", "DEALLOCATE a; DEALLOCATE b"] {
+            let meaning = read(text);
+            assert!(!meaning.drops_statements, "{text}");
+            assert_eq!(meaning.deallocates, None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read(text in "(?s:.){0,60}|([;'\"/*$_ \n-]|SET|temp|into|DEALLOCATE|ALL|pg_){0,20}") {
+            let _ = read(&text);
+        }
+
+        /// A comment before a statement changes nothing.
+        #[test]
+        fn comments_are_blank(index in 0_usize..3) {
+            let text = ["SET a = 1", "DISCARD ALL", "LISTEN x"][index];
+            prop_assert_eq!(read(text), read(&format!(" /* ' */ --\"\n{text}")));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The TP monitor in front of a real `PostgreSQL`, spoken to by an ordinary client and by hand.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod cancel;
+mod life;
+mod pooling;
+mod prepared;
+mod support;
