@@ -12,9 +12,11 @@ mod scale;
 mod table;
 mod terminal;
 mod timeline;
+mod trace;
 mod words;
 
 pub use comparison::{comparison_markdown, comparison_terminal};
 pub use markdown::markdown;
 pub use page::html;
 pub use terminal::terminal;
+pub use trace::trace_terminal;

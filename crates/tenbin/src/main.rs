@@ -45,6 +45,7 @@ enum Command {
     Compare(cmd::compare::Args),
     Report(cmd::report::Args),
     Server(cmd::server::Args),
+    Trace(cmd::trace::Args),
     Doctor(cmd::doctor::Args),
 }
 
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => cmd::compare::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Server(args) => cmd::server::run(args),
+        Command::Trace(args) => cmd::trace::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     };
     exit::finish(result)
