@@ -3,6 +3,10 @@
 //
 // One I/O is one record on the ring, sent when it completes; until then it waits in IN_FLIGHT.
 // What the ring has no room for is counted in LOST, so that records + lost is what there was.
+//
+// The kernel does not run a program while the same program is interrupted on the same CPU, so now
+// and then an issue or a completion is not seen. Such an I/O is recorded all the same: one without
+// end when its request is issued again or the trace ends, one without beginning at its completion.
 #include "kernel.h"
 
 // Set by the loader.
@@ -27,6 +31,8 @@ enum {
 	FLAG_SWAP = 1 << 15,
 	FLAG_MIXED = 1 << 16, // its last bio belongs to another file than its first
 	FLAG_ERROR = 1 << 17,
+	FLAG_UNENDED = 1 << 18, // its completion was not seen
+	FLAG_UNBEGUN = 1 << 19, // its issue was not seen
 };
 
 struct file_key {
@@ -87,13 +93,10 @@ struct range {
 
 enum {
 	COUNT_ISSUED,
-	COUNT_COMPLETED,
-	COUNT_LOST,
-	COUNT_OVERFLOW,   // not even IN_FLIGHT had room; part of LOST
-	COUNT_EARLIER,    // completed, issued before the trace began
-	COUNT_REQUEUED,   // handed back by the driver; its next issue counts again
-	COUNT_SUPERSEDED, // issued twice without completion between
-	COUNT_NAMELESS,   // records of files and processes without room on the ring; sent again later
+	COUNT_ENDED,    // left IN_FLIGHT, in whatever way
+	COUNT_SENT,     // records of I/Os for the ring
+	COUNT_LOST,     // … for which it had no room, and I/Os that never became one
+	COUNT_OVERFLOW, // IN_FLIGHT had no room
 	COUNTS,
 };
 
@@ -102,6 +105,7 @@ MAP(IN_FLIGHT, MAP_HASH, 1 << 16, u64, struct io);
 MAP(FILES, MAP_LRU_HASH, 1 << 16, struct file_key, u32);
 MAP(PROCESSES, MAP_LRU_HASH, 1 << 13, u32, struct seen);
 MAP(DEVICES, MAP_ARRAY, 16, u32, struct range);
+MAP(STARTED, MAP_ARRAY, 1, u32, u64); // when the trace began; 0 before
 MAP(COUNTERS, MAP_PERCPU_ARRAY, COUNTS, u32, u64);
 
 INLINE void count(u32 what)
@@ -205,10 +209,8 @@ INLINE void tell_file(struct inode *inode, struct file_key *key)
 	if (!alias)
 		return; // no name now; perhaps at its next I/O
 	struct file *file = ring_reserve(&EVENTS, sizeof(*file), 0);
-	if (!file) {
-		count(COUNT_NAMELESS);
-		return;
-	}
+	if (!file)
+		return; // nor room; likewise
 	file->record = RECORD_FILE;
 	file->file = *key;
 	struct dentry *dentry = (void *)alias - OFFSET_OF(struct dentry, d_u.d_alias);
@@ -246,10 +248,8 @@ INLINE u32 tell_process(void)
 	    seen->name[1] == now.name[1])
 		return pid;
 	struct process *process = ring_reserve(&EVENTS, sizeof(*process), 0);
-	if (!process) {
-		count(COUNT_NAMELESS);
+	if (!process)
 		return pid;
-	}
 	process->record = RECORD_PROCESS;
 	process->pid = pid;
 	process->kernel = READ(leader, flags) & PF_KTHREAD ? 1 : 0;
@@ -264,6 +264,11 @@ INLINE u32 tell_process(void)
 	return pid;
 }
 
+// Shared memory is made of files too, but never read from a disk: it is the buffer of I/O past the
+// page cache (include/uapi/linux/magic.h).
+#define TMPFS_MAGIC 0x01021994
+#define HUGETLBFS_MAGIC 0x958458f6
+
 INLINE void tell_host(struct request *rq, struct io *io)
 {
 	struct bio *bio = rq->bio;
@@ -277,8 +282,11 @@ INLINE void tell_host(struct request *rq, struct io *io)
 	struct inode *inode = host_of(mapping);
 	if (!inode)
 		return;
-	io->file.inode = READ(inode, i_ino);
 	struct super_block *fs = READ(inode, i_sb);
+	u64 magic = READ(fs, s_magic);
+	if (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC)
+		return;
+	io->file.inode = READ(inode, i_ino);
 	io->file.fs_dev = READ(fs, s_dev);
 	io->file.generation = READ(inode, i_generation);
 	io->offset = offset;
@@ -290,34 +298,76 @@ INLINE void tell_host(struct request *rq, struct io *io)
 	tell_file(inode, &io->file);
 }
 
+// What a request says of itself.
+INLINE struct io describe(struct request *rq, u32 dev)
+{
+	struct io io = {
+		.record = RECORD_IO,
+		.dev = dev,
+		.sector = rq->__sector,
+		.bytes = rq->__data_len,
+		.flags = flags_of(rq->cmd_flags),
+	};
+	tell_host(rq, &io);
+	return io;
+}
+
+INLINE u32 dev_of(struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+	return disk ? (u32)disk->major << 20 | (u32)disk->first_minor : 0;
+}
+
+INLINE void send(struct io *io)
+{
+	count(COUNT_SENT);
+	if (ring_output(&EVENTS, io, sizeof(*io), wake()))
+		count(COUNT_LOST);
+}
+
 SEC("tp_btf/block_rq_issue")
 int issue(u64 *arguments)
 {
 	struct request *rq = (void *)arguments[0];
-	struct gendisk *disk = rq->q->disk;
-	u32 dev = disk ? (u32)disk->major << 20 | (u32)disk->first_minor : 0;
-	u64 sector = rq->__sector;
-	if (!wanted_place(dev, sector) || !wanted_process())
+	u32 dev = dev_of(rq);
+	if (!wanted_place(dev, rq->__sector) || !wanted_process())
 		return 0;
-	struct io io = {
-		.record = RECORD_IO,
-		.dev = dev,
-		.sector = sector,
-		.bytes = rq->__data_len,
-		.flags = flags_of(rq->cmd_flags),
-	};
-	io.pid = tell_process();
-	tell_host(rq, &io);
 	u64 key = (u64)rq;
-	count(COUNT_ISSUED);
-	if (map_lookup(&IN_FLIGHT, &key))
-		count(COUNT_SUPERSEDED);
-	io.issue_ns = now_ns();
-	if (map_update(&IN_FLIGHT, &key, &io, 0)) {
-		count(COUNT_OVERFLOW);
-		count(COUNT_LOST);
+	struct io *before = map_lookup(&IN_FLIGHT, &key);
+	if (before) {
+		before->flags |= FLAG_UNENDED;
+		send(before);
+		count(COUNT_ENDED);
 	}
+	struct io io = describe(rq, dev);
+	io.pid = tell_process();
+	io.issue_ns = now_ns();
+	if (map_update(&IN_FLIGHT, &key, &io, 0) == 0) {
+		count(COUNT_ISSUED);
+		return 0;
+	}
+	count(COUNT_OVERFLOW);
+	// Its completion records it as one without beginning, unless it is for one process's I/Os.
+	if (ROOT_PID)
+		count(COUNT_LOST);
 	return 0;
+}
+
+// Records an I/O at its completion that was not seen to begin; not one from before the trace.
+// One process's I/Os cannot be told here. Without data it may be the end of a flush, seen twice.
+INLINE void unbegun(struct request *rq, u32 error)
+{
+	u32 first = 0;
+	u64 *started = map_lookup(&STARTED, &first);
+	u32 dev = dev_of(rq);
+	if (ROOT_PID || !rq->bio || !wanted_place(dev, rq->__sector))
+		return;
+	if (!started || !*started || rq->start_time_ns < *started)
+		return;
+	struct io io = describe(rq, dev);
+	io.issue_ns = rq->start_time_ns;
+	io.flags |= FLAG_UNBEGUN | (error ? FLAG_ERROR : 0);
+	send(&io);
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -331,26 +381,25 @@ int complete(u64 *arguments)
 		return 0; // a part of it; the rest follows
 	struct io *io = map_lookup(&IN_FLIGHT, &key);
 	if (!io) {
-		if (!RANGES && !ROOT_PID)
-			count(COUNT_EARLIER);
+		unbegun(rq, error);
 		return 0;
 	}
 	io->latency_ns = now_ns() - io->issue_ns;
 	if (error)
 		io->flags |= FLAG_ERROR;
-	count(COUNT_COMPLETED);
-	if (ring_output(&EVENTS, io, sizeof(*io), wake()))
-		count(COUNT_LOST);
+	send(io);
+	count(COUNT_ENDED);
 	map_delete(&IN_FLIGHT, &key);
 	return 0;
 }
 
+// Handed back by the driver: its next issue counts, and not this one.
 SEC("tp_btf/block_rq_requeue")
 int requeue(u64 *arguments)
 {
 	u64 key = arguments[0];
 	if (map_delete(&IN_FLIGHT, &key) == 0)
-		count(COUNT_REQUEUED);
+		count(COUNT_ENDED);
 	return 0;
 }
 

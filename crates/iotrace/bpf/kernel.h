@@ -70,6 +70,7 @@ struct hlist_head {
 
 struct super_block {
 	u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct address_space {
@@ -137,6 +138,7 @@ struct request {
 	u32 cmd_flags;
 	u32 __data_len;
 	u64 __sector;
+	u64 start_time_ns;
 	struct bio *bio;
 	struct bio *biotail;
 };

@@ -150,11 +150,21 @@ impl Catalogue {
                 thread: None,
             });
         };
+        // What there is now, so that the first rows have names; what is made later is asked for.
+        let mut clients = HashMap::new();
+        let first = names_in(&config, &mut clients, "").map_err(|source| Error::Server {
+            what: "the names of its relations",
+            source,
+        })?;
+        known
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend(first);
         let (ask, asked) = channel();
         let answers = Arc::clone(&known);
         let thread = std::thread::Builder::new()
             .name("tenbin-names".into())
-            .spawn(move || answer(&config, &asked, &answers))
+            .spawn(move || answer(&config, clients, &asked, &answers))
             .map_err(|error| {
                 Error::Cluster(format!("cannot start a thread to ask for names: {error}"))
             })?;
@@ -218,8 +228,12 @@ fn database_of(key: &str) -> &str {
 }
 
 /// Answers until nobody asks any more; the first failure of each database is kept.
-fn answer(config: &postgres::Config, asked: &Receiver<String>, known: &Known) -> Option<String> {
-    let mut clients: HashMap<String, Client> = HashMap::new();
+fn answer(
+    config: &postgres::Config,
+    mut clients: HashMap<String, Client>,
+    asked: &Receiver<String>,
+    known: &Known,
+) -> Option<String> {
     let mut failed = None;
     for database in asked {
         let answer = names_in(config, &mut clients, &database);

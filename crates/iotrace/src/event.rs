@@ -38,7 +38,7 @@ pub(crate) struct Io {
     pub(crate) dev: u32,
     /// Monotonic clock.
     pub(crate) issue_ns: u64,
-    /// None: still in flight.
+    /// None: still in flight, or one of its ends was not seen.
     pub(crate) latency_ns: Option<u64>,
     pub(crate) sector: u64,
     pub(crate) bytes: u32,
@@ -75,6 +75,11 @@ impl Flags {
     pub(crate) const SWAP: u32 = 1 << 15;
     pub(crate) const MIXED: u32 = 1 << 16;
     pub(crate) const ERROR: u32 = 1 << 17;
+    const UNENDED: u32 = 1 << 18;
+    const UNBEGUN: u32 = 1 << 19;
+    /// What `rwbs` spells: the operation and these.
+    const SPELLED: u32 =
+        0xff | Self::SYNC | Self::META | Self::FUA | Self::PREFLUSH | Self::READAHEAD;
 
     pub(crate) fn has(self, flag: u32) -> bool {
         self.0 & flag != 0
@@ -82,7 +87,7 @@ impl Flags {
 
     /// Without what the spelling does not tell.
     pub(crate) fn spelling(self) -> Self {
-        Self(self.0 & !(Self::MIXED | Self::ERROR | Self::SWAP))
+        Self(self.0 & Self::SPELLED)
     }
 
     /// `enum req_op`, the same since Linux 4.10.
@@ -195,7 +200,7 @@ fn io(bytes: &mut Bytes<'_>) -> Option<Io> {
     Some(Io {
         dev,
         issue_ns,
-        latency_ns: Some(latency_ns),
+        latency_ns: (!flags.has(Flags::UNENDED | Flags::UNBEGUN)).then_some(latency_ns),
         sector,
         bytes: length,
         flags,

@@ -8,6 +8,7 @@ use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
 /// Built from the C beside it by `cargo xtask bpf`.
@@ -25,20 +26,26 @@ const LOOK_STEPS_MAX: usize = 4 * 65_536;
 /// What the kernel's half counted. The order is that of its `COUNT_*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counters {
-    pub(crate) issued: u64,
-    pub(crate) completed: u64,
+    issued: u64,
+    ended: u64,
+    sent: u64,
+    /// I/Os without a record.
     pub(crate) lost: u64,
-    /// Part of `lost`: not even the table of requests in flight had room.
-    pub(crate) overflow: u64,
-    pub(crate) requeued: u64,
-    pub(crate) superseded: u64,
+    overflow: u64,
+    /// Whether an overflow is a loss.
+    one_process: bool,
 }
 
 impl Counters {
-    /// Requests that have begun and not ended, as far as there was room to follow them.
+    /// Requests that have begun and not ended, as far as was seen.
     pub(crate) fn under_way(&self) -> u64 {
-        let ended = self.completed + self.overflow + self.requeued + self.superseded;
-        self.issued.saturating_sub(ended)
+        self.issued.saturating_sub(self.ended)
+    }
+
+    /// Records of I/Os that are or were on the ring.
+    pub(crate) fn on_ring(&self) -> u64 {
+        let never_sent = if self.one_process { self.overflow } else { 0 };
+        self.sent - (self.lost - never_sent)
     }
 }
 
@@ -48,6 +55,7 @@ pub(crate) struct Kernel {
     ring: RingBuf<MapData>,
     in_flight: HashMap<MapData, u64, [u64; IO_BYTES / 8]>,
     counters: PerCpuArray<MapData, u64>,
+    one_process: bool,
 }
 
 impl Kernel {
@@ -76,13 +84,16 @@ impl Kernel {
         let ring = RingBuf::try_from(take("EVENTS")?).map_err(map)?;
         let in_flight = HashMap::try_from(take("IN_FLIGHT")?).map_err(map)?;
         let counters = PerCpuArray::try_from(take("COUNTERS")?).map_err(map)?;
+        let mut started = Array::<_, u64>::try_from(take("STARTED")?).map_err(map)?;
         let mut kernel = Self {
             ebpf,
             ring,
             in_flight,
             counters,
+            one_process: root_pid.is_some(),
         };
         kernel.attach()?;
+        started.set(0, monotonic_ns(), 0).map_err(map)?;
         Ok(kernel)
     }
 
@@ -169,11 +180,11 @@ impl Kernel {
         };
         Ok(Counters {
             issued: read(0)?,
-            completed: read(1)?,
-            lost: read(2)?,
-            overflow: read(3)?,
-            requeued: read(5)?,
-            superseded: read(6)?,
+            ended: read(1)?,
+            sent: read(2)?,
+            lost: read(3)?,
+            overflow: read(4)?,
+            one_process: self.one_process,
         })
     }
 
@@ -193,6 +204,15 @@ impl Kernel {
             .unload()
             .map_err(|error| refusal(error.into()))
     }
+}
+
+/// Now, by the clock of the kernel's half.
+pub(crate) fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let parts = u64::try_from(now.tv_sec)
+        .ok()
+        .zip(u64::try_from(now.tv_nsec).ok());
+    parts.map_or(0, |(s, ns)| s * 1_000_000_000 + ns)
 }
 
 fn load(ranges: &[Range], root_pid: Option<u32>, ring_bytes: u64) -> Result<Ebpf, Error> {

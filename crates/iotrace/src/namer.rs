@@ -70,7 +70,9 @@ impl Namer {
             self.roots = cluster.roots();
             name = names::name(&key, parts, &self.roots, self.own);
         }
-        if let Some(relation) = &name.relation {
+        if let Some(relation) = &name.relation
+            && self.catalogue.name(&relation.key).is_none()
+        {
             self.catalogue.ask(&relation.key);
         }
         self.files.insert(key, name);

@@ -4,11 +4,10 @@ use crate::Error;
 use crate::cluster::Cluster;
 use crate::device::Range;
 use crate::event::{Io, Record};
-use crate::kernel::{Counters, Kernel};
+use crate::kernel::{Counters, Kernel, monotonic_ns};
 use crate::namer::Namer;
 use crate::order::Reorder;
 use crate::totals::Tally;
-use rustix::time::{ClockId, clock_gettime};
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 use tenbin_record::RunWriter;
@@ -48,6 +47,7 @@ pub struct Recorder {
     start_ns: u64,
     held: Reorder<(Io, Text)>,
     received: u64,
+    in_flight: u64,
     namer: Namer,
     tally: Tally,
     rows: Vec<IoRow>,
@@ -89,6 +89,7 @@ impl Recorder {
             start_ns: monotonic_ns(),
             held: Reorder::new(),
             received: 0,
+            in_flight: 0,
             namer,
             tally: Tally::default(),
             rows: Vec::new(),
@@ -139,6 +140,7 @@ impl Recorder {
         self.kernel.stop_completions()?;
         let counters = self.settle(deadline + LAST_WAIT)?;
         for io in self.kernel.in_flight()?.unwrap_or_default() {
+            self.in_flight += 1;
             let process = self.namer.process(io.pid);
             self.held.put(io.issue_ns, (io, process));
         }
@@ -152,7 +154,7 @@ impl Recorder {
         loop {
             self.take()?;
             let counters = self.kernel.counters()?;
-            let expected = counters.completed - (counters.lost - counters.overflow);
+            let expected = counters.on_ring();
             if self.received == expected {
                 return Ok(counters);
             }
@@ -170,7 +172,7 @@ impl Recorder {
         let keys = self.keys.iter().map(|key| &**key);
         let (known, unnamed) = self.namer.catalogue.finish(keys);
         let name = |key: &str| known.get(key).map(ToString::to_string);
-        let totals = self.tally.totals(counters.lost, name);
+        let totals = self.tally.totals(counters.lost, self.in_flight, name);
         let rows = self.writer.finish()?;
         if rows != totals.events {
             return Err(Error::Unbalanced(format!(
@@ -228,13 +230,4 @@ impl Recorder {
         self.rows.clear();
         Ok(())
     }
-}
-
-/// Now, by the clock of the kernel's half.
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let parts = u64::try_from(now.tv_sec)
-        .ok()
-        .zip(u64::try_from(now.tv_nsec).ok());
-    parts.map_or(0, |(s, ns)| s * 1_000_000_000 + ns)
 }

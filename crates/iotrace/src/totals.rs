@@ -91,7 +91,7 @@ impl Tally {
     /// Adds one. `relation` names what it is counted under, where it is a relation's.
     pub fn add(&mut self, row: &IoRow, relation: Option<&Text>) {
         self.totals.events += 1;
-        self.totals.in_flight += u64::from(row.latency_ns.is_none());
+        self.totals.untimed += u64::from(row.latency_ns.is_none());
         self.totals.failed += u64::from(row.failed);
         self.totals.mixed += u64::from(row.mixed);
         if !matches!(row.operation, Operation::Read | Operation::Write) {
@@ -115,7 +115,12 @@ impl Tally {
 
     /// The sums so far; `name` gives the name of a relation that was counted under its file.
     #[must_use]
-    pub fn totals(&self, lost: u64, name: impl Fn(&str) -> Option<String>) -> Totals {
+    pub fn totals(
+        &self,
+        lost: u64,
+        in_flight: u64,
+        name: impl Fn(&str) -> Option<String>,
+    ) -> Totals {
         let named = |(key, both): (&Text, &Both)| {
             let name = name(key).unwrap_or_else(|| key.to_string());
             (name, both.flows())
@@ -126,6 +131,8 @@ impl Tally {
         let all = self.all.flows();
         Totals {
             lost,
+            in_flight,
+            untimed: self.totals.untimed - in_flight,
             reads: all.reads,
             writes: all.writes,
             devices: self

@@ -145,7 +145,7 @@ impl Evidence {
 pub struct IoRow {
     /// When it was handed to the driver, nanoseconds from the start of the trace by the monotonic clock.
     pub issue_ns: i64,
-    /// From issue to completion, nanoseconds; none when the trace ended first.
+    /// From issue to completion, nanoseconds; none when the trace ended first, or one of them was not seen.
     pub latency_ns: Option<u64>,
     /// Disk, as under `/sys/block`.
     pub device: Text,

@@ -98,6 +98,9 @@ pub struct Totals {
     pub lost: u64,
     /// Of the events, those that had not completed when the trace ended.
     pub in_flight: u64,
+    /// Of the events, those whose beginning or end was not seen, the kernel's half being interrupted
+    /// just then: they have no latency.
+    pub untimed: u64,
     /// Reads of all disks; the seek distance is the sum of the disks'.
     pub reads: Flow,
     /// Writes of all disks.
