@@ -10,6 +10,7 @@ mod device;
 pub mod disk;
 mod error;
 mod event;
+pub mod export;
 mod extent;
 mod kernel;
 mod namer;

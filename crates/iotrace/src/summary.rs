@@ -273,23 +273,13 @@ impl<'a> Builder<'a> {
         let model_ms = device.add(row, self.model);
         self.all.add(row, model_ms);
         if matches!(row.operation, Operation::Read | Operation::Write) {
-            let name = self.name(row);
+            let name = self.trace.trace().counted_under(row);
             self.relations
                 .entry(name)
                 .or_insert_with(PartBuilder::new)
                 .add(row, model_ms);
         }
         Ok(())
-    }
-
-    /// What a row is counted under: its relation by the name it had at the trace's end.
-    fn name(&self, row: &IoRow) -> Text {
-        let Some(relation) = &row.relation else {
-            return format!("[{}]", row.purpose.name()).into();
-        };
-        let cluster = self.trace.trace().cluster.as_ref();
-        let named = cluster.and_then(|cluster| cluster.relations.get(&**relation));
-        named.map_or_else(|| Text::clone(relation), |name| name.as_str().into())
     }
 
     fn finish(self) -> Summary {

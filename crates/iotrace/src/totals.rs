@@ -125,8 +125,7 @@ impl Tally {
             let name = name(key).unwrap_or_else(|| key.to_string());
             (name, both.flows())
         };
-        let bracketed =
-            |(purpose, both): (&Purpose, &Both)| (format!("[{}]", purpose.name()), both.flows());
+        let bracketed = |(purpose, both): (&Purpose, &Both)| (purpose.bracketed(), both.flows());
         let by_purpose = self.purposes.iter().map(bracketed);
         let all = self.all.flows();
         Totals {

@@ -111,6 +111,12 @@ impl Purpose {
             Self::Unknown => "unknown",
         }
     }
+
+    /// As it stands among the names of relations: `[metadata]`.
+    #[must_use]
+    pub fn bracketed(self) -> String {
+        format!("[{}]", self.name())
+    }
 }
 
 /// How the file of an I/O is known.

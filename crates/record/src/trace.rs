@@ -1,5 +1,6 @@
 //! `trace.json`: what was traced, on what, and what it comes to.
 
+use crate::io::{IoRow, Text};
 use crate::run::{Host, Tenbin};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,20 @@ pub struct Trace {
     pub cluster: Option<Cluster>,
     /// What was seen.
     pub result: Totals,
+}
+
+impl Trace {
+    /// What a row is counted under: its relation, by the name it had at the end of the trace, or its
+    /// purpose in brackets.
+    #[must_use]
+    pub fn counted_under(&self, row: &IoRow) -> Text {
+        let Some(relation) = &row.relation else {
+            return Text::from(row.purpose.bracketed());
+        };
+        let cluster = self.cluster.as_ref();
+        let named = cluster.and_then(|cluster| cluster.relations.get(&**relation));
+        named.map_or_else(|| Text::clone(relation), |name| Text::from(name.as_str()))
+    }
 }
 
 /// When, how long, and whether to the end.

@@ -9,7 +9,11 @@ use tenbin_iotrace::{Finished, Options, Recorder};
 use tenbin_record::{IoReader, RunWriter};
 
 /// Traces while `work` runs on another thread; `reading` says whether the ring is read meanwhile.
-fn trace(options: &Options, reading: bool, work: impl FnOnce() + Send) -> (Finished, TempDir) {
+pub(crate) fn trace(
+    options: &Options,
+    reading: bool,
+    work: impl FnOnce() + Send,
+) -> (Finished, TempDir) {
     let folder = TempDir::new().unwrap();
     let directory = RunWriter::create(&folder.path().join("t")).unwrap();
     let mut recorder =

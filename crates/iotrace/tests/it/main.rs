@@ -8,6 +8,7 @@
 mod attribution;
 mod disk;
 mod equality;
+mod proof;
 mod seeks;
 
 use tenbin_iotrace::Options;

@@ -1,10 +1,15 @@
 //! `tenbin trace`: block I/O, from the recording to the picture.
 
+mod export;
+mod plot;
 mod record;
+mod summary;
 
 use crate::exit::{Class, Failure, Result};
 use clap::Subcommand;
+use std::path::Path;
 use tenbin_iotrace::Error;
+use tenbin_record::TraceDir;
 
 /// Block I/O: which relation, how scattered, how long
 #[derive(clap::Args)]
@@ -19,11 +24,17 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Action {
     Record(Box<record::Args>),
+    Summary(summary::Args),
+    Plot(plot::Args),
+    Export(export::Args),
 }
 
 pub(crate) fn run(args: &Args) -> Result {
     match &args.action {
         Action::Record(args) => record::run(args),
+        Action::Summary(args) => summary::run(args),
+        Action::Plot(args) => plot::run(args),
+        Action::Export(args) => export::run(args),
     }
 }
 
@@ -36,8 +47,13 @@ impl From<Error> for Failure {
             | Error::TooManyDevices(_)
             | Error::RingTooSmall { .. }
             | Error::NoProcess(_)
+            | Error::BeyondModel { .. }
             | Error::Cluster(_) => Self::new(Class::BadInput, error),
             _ => Self::new(Class::Environment, error),
         }
     }
+}
+
+fn open(path: &Path) -> Result<TraceDir> {
+    TraceDir::open(path).map_err(|error| Failure::new(Class::BadInput, error))
 }
