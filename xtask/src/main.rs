@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask test` is every check there is.
 
 mod bench;
+mod bpf;
 mod docs;
 mod setup;
 mod steps;
@@ -26,7 +27,13 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Measure tenbin beside its peers: load, driver, stub, pgbench (all of them when none is named)
+    /// Build the kernel's half of the block-I/O tracer from its C (clang 14 and llvm-strip)
+    Bpf {
+        /// Only say whether the object in the repository is what its source builds
+        #[arg(long)]
+        check: bool,
+    },
+    /// Measure tenbin beside its peers: load, driver, stub, pgbench, iotrace (all of them when none is named)
     Bench {
         /// Which
         names: Vec<String>,
@@ -44,6 +51,7 @@ fn main() -> Result<()> {
     match Cli::parse().task {
         Task::Test => steps::test(),
         Task::Bench { names, pairs } => bench::run(&names, pairs),
+        Task::Bpf { check } => bpf::build(check),
         Task::Docs { check } => docs::generate(check),
         Task::Tidy => tidy::check(),
         Task::Setup => setup::install(),

@@ -38,6 +38,7 @@ pub(crate) fn test() -> Result<()> {
     crate::setup::install()?;
     run("cargo", &["fmt", "--all", "--check"], &[])?;
     crate::tidy::check()?;
+    crate::bpf::build(true)?;
     run(
         "cargo",
         &[

@@ -116,6 +116,14 @@ impl Kind {
     }
 }
 
+/// Kind of server process, from the title that it gives itself; none when it is not one of `PostgreSQL`'s.
+#[must_use]
+pub fn kind_of_title(title: &str) -> Option<&'static str> {
+    title
+        .starts_with("postgres:")
+        .then(|| Kind::of_title(title).name())
+}
+
 /// One child of the postmaster, as last seen.
 #[derive(Debug, Clone, Copy)]
 struct Child {

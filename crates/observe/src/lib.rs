@@ -5,5 +5,6 @@ mod cpu;
 mod host;
 mod observer;
 
+pub use cpu::kind_of_title;
 pub use host::describe;
 pub use observer::{Error, Observer, Options, Sink};

@@ -1,9 +1,10 @@
 //! The run directory itself: made under a temporary name, renamed when whole.
 
 use crate::run::{RUN_SCHEMA, Run};
+use crate::trace::{TRACE_SCHEMA, Trace};
 use crate::{
-    DeliveryReader, DeliveryWriter, RecordError, SampleReader, SampleWriter, TransactionReader,
-    TransactionWriter, json, time,
+    DeliveryReader, DeliveryWriter, IoReader, IoWriter, RecordError, SampleReader, SampleWriter,
+    TransactionReader, TransactionWriter, json, time,
 };
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,6 +21,10 @@ pub const TRANSACTIONS: &str = "transactions.parquet";
 pub const DELIVERIES: &str = "deliveries.parquet";
 /// Observations over time.
 pub const SAMPLES: &str = "samples.parquet";
+/// What a trace of block I/O was of, and what it comes to.
+pub const TRACE_JSON: &str = "trace.json";
+/// One row per I/O.
+pub const IO: &str = "io.parquet";
 /// What the name of a directory ends in until it is whole.
 pub const PARTIAL: &str = ".partial";
 
@@ -102,6 +107,25 @@ impl RunWriter {
         SampleWriter::create(&self.partial.join(SAMPLES))
     }
 
+    /// Starts `io.parquet`.
+    pub fn ios(&self) -> Result<IoWriter, RecordError> {
+        IoWriter::create(&self.partial.join(IO))
+    }
+
+    /// Writes `trace.json`, likewise.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn write_trace(&mut self, trace: &Trace) -> Result<(), RecordError> {
+        let path = self.partial.join(TRACE_JSON);
+        let text = json::write(trace, &path)?;
+        parse::<Trace>(text.as_bytes(), TRACE_SCHEMA, &path)?;
+        fs::write(&path, text).map_err(RecordError::io("write", &path))?;
+        sync(&path)?;
+        self.interrupted = Some(trace.trace.interrupted);
+        Ok(())
+    }
+
     /// Writes `run.json`; may be called again with more in it.
     ///
     /// # Errors
@@ -109,7 +133,7 @@ impl RunWriter {
     pub fn write(&mut self, run: &Run) -> Result<(), RecordError> {
         let path = self.partial.join(RUN_JSON);
         let text = json::write(run, &path)?;
-        parse_run(text.as_bytes(), &path)?;
+        parse::<Run>(text.as_bytes(), RUN_SCHEMA, &path)?;
         fs::write(&path, text).map_err(RecordError::io("write", &path))?;
         sync(&path)?;
         self.interrupted = Some(run.run.interrupted);
@@ -162,7 +186,7 @@ impl RunDir {
         let text = fs::read(&file).map_err(|error| missing(path, &file, error))?;
         Ok(Self {
             path: path.to_owned(),
-            run: parse_run(&text, &file)?,
+            run: parse(&text, RUN_SCHEMA, &file)?,
         })
     }
 
@@ -207,20 +231,65 @@ impl RunDir {
     }
 }
 
-/// Reads a `run.json`; `path` is for messages.
-pub(crate) fn parse_run(text: &[u8], path: &Path) -> Result<Run, RecordError> {
+/// A directory that a trace of block I/O left.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceDir {
+    path: PathBuf,
+    trace: Trace,
+}
+
+impl TraceDir {
+    /// Opens a directory. That of an interrupted trace opens too; its [`TraceInfo::interrupted`] says so.
+    ///
+    /// [`TraceInfo::interrupted`]: crate::trace::TraceInfo::interrupted
+    pub fn open(path: &Path) -> Result<Self, RecordError> {
+        let file = path.join(TRACE_JSON);
+        let text = fs::read(&file).map_err(|error| match missing(path, &file, error) {
+            RecordError::NotARun { path } => RecordError::NotATrace { path },
+            other => other,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            trace: parse(&text, TRACE_SCHEMA, &file)?,
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What `trace.json` says.
+    #[must_use]
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Its I/Os, in the order of their issue.
+    pub fn ios(&self) -> Result<IoReader, RecordError> {
+        IoReader::open(&self.path.join(IO))
+    }
+}
+
+/// Reads a versioned JSON file; `path` is for messages.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(
+    text: &[u8],
+    wanted: &'static str,
+    path: &Path,
+) -> Result<T, RecordError> {
     #[derive(serde::Deserialize)]
     struct Versioned {
         schema: String,
     }
     let found: Versioned =
         serde_json::from_slice(text).map_err(|error| RecordError::corrupt(path, &error))?;
-    if found.schema != RUN_SCHEMA {
+    if found.schema != wanted {
         let path = path.to_owned();
         return Err(RecordError::Version {
             path,
             found: found.schema,
-            wanted: RUN_SCHEMA,
+            wanted,
         });
     }
     serde_json::from_slice(text).map_err(|error| RecordError::corrupt(path, &error))

@@ -29,6 +29,14 @@ pub enum RecordError {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory holds no `trace.json`.
+    #[error(
+        "{path} is not a trace (it has no trace.json): give a directory that `tenbin trace record` wrote"
+    )]
+    NotATrace {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The run was killed before it ended.
     #[error(
         "{path} is what an unfinished run left (its name ends in .partial): its result was never written, run it again"

@@ -6,29 +6,36 @@
 //! | `transactions.parquet` | one row per transaction: [`TransactionRow`] |
 //! | `deliveries.parquet` | the log of deferred executions: [`DeliveryRow`] |
 //! | `samples.parquet` | observations over time: [`SampleRow`] |
+//! | `trace.json` | a trace of block I/O: what, on what, what it comes to: [`Trace`] |
+//! | `io.parquet` | one row per I/O: [`IoRow`] |
 //!
 //! It is written by a [`RunWriter`] and read by a [`RunDir`].
 
 pub mod deliveries;
 pub mod directory;
 mod error;
+pub mod io;
 mod json;
 pub mod observation;
 pub mod result;
 pub mod run;
 pub mod samples;
 mod schema;
+pub mod summary;
 mod table;
 pub mod time;
+pub mod trace;
 pub mod transactions;
 
 pub use deliveries::{DeliveryReader, DeliveryRow, DeliveryWriter};
-pub use directory::{RunDir, RunWriter, default_path, new_id};
+pub use directory::{RunDir, RunWriter, TraceDir, default_path, new_id};
 pub use error::RecordError;
+pub use io::{IoReader, IoRow, IoWriter};
 pub use observation::Observation;
 pub use result::{AuditItem, Check, RunResult, Verdict};
 pub use run::{Host, RUN_SCHEMA, Run};
 pub use samples::{SampleReader, SampleRow, SampleWriter};
 pub use schema::schemas;
 pub use table::Written;
+pub use trace::{TRACE_SCHEMA, Trace};
 pub use transactions::{Outcome, TransactionReader, TransactionRow, TransactionWriter};

@@ -92,6 +92,17 @@ impl Stroke {
         Self::Fifth,
     ];
 
+    /// The shape of a point, drawn from its middle: told apart without colour.
+    fn mark(self) -> &'static str {
+        match self {
+            Self::First => "h.01",
+            Self::Second => "m-2.2-2.2l4.4 4.4m0-4.4l-4.4 4.4",
+            Self::Third => "m-2.5 0h5m-2.5-2.5v5",
+            Self::Fourth => "m-2.2 1.8l2.2-3.8l2.2 3.8z",
+            Self::Fifth => "m0-2.5v5",
+        }
+    }
+
     fn class(self) -> &'static str {
         match self {
             Self::First => "s1",
@@ -99,6 +110,15 @@ impl Stroke {
             Self::Third => "s3",
             Self::Fourth => "s4",
             Self::Fifth => "s5",
+        }
+    }
+}
+
+/// A small picture of a stroke's point, for a legend.
+pub(crate) fn sample(stroke: Stroke) -> Markup {
+    html! {
+        svg.sample viewBox="0 0 14 14" aria-hidden="true" {
+            path class={ "point " (stroke.class()) } d=(format!("M7 7{}", stroke.mark())) {}
         }
     }
 }
@@ -122,6 +142,25 @@ pub(crate) enum Layer {
     },
     /// A horizontal line with its label at the right.
     Level { y: f64, label: String },
+    /// A mark at each place, of a shape that goes with its stroke.
+    Points {
+        points: Vec<(f64, f64)>,
+        stroke: Stroke,
+    },
+    /// Fields of a grid, all as dark: `level` goes from 1 to 4.
+    Cells {
+        grid: Grid,
+        cells: Vec<(usize, usize)>,
+        stroke: Stroke,
+        level: u8,
+    },
+}
+
+/// Equal fields over the plotting area: where the first begins and how large each is, in units of the data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Grid {
+    pub(crate) x: (f64, f64),
+    pub(crate) y: (f64, f64),
 }
 
 /// The plotting area on the paper.
@@ -208,7 +247,7 @@ impl<'c, 'a> Plot<'c, 'a> {
         let mut ends = chart.layers.iter().filter_map(|layer| match layer {
             Layer::Line { label, .. } => label.as_deref(),
             Layer::Level { label, .. } => Some(label.as_str()),
-            Layer::Band { .. } | Layer::Bars { .. } => None,
+            _ => None,
         });
         let right = chart.width - (widest(&mut ends) + 12.0).max(chart.margins.1);
         let flags = flags(chart, left, right);
@@ -280,7 +319,37 @@ impl<'c, 'a> Plot<'c, 'a> {
                 let y = self.y(*y);
                 html! { line.level x1=(self.left) x2=(self.right) y1=(y) y2=(y) {} }
             }
+            Layer::Points { points, stroke } => html! {
+                path class={ "point " (stroke.class()) } d=(self.points(points, *stroke)) {}
+            },
+            Layer::Cells {
+                grid,
+                cells,
+                stroke,
+                level,
+            } => html! {
+                path class={ "cell " (stroke.class()) " l" (level) } d=(self.cells(*grid, cells)) {}
+            },
         }
+    }
+
+    fn points(&self, points: &[(f64, f64)], stroke: Stroke) -> String {
+        let mut path = String::new();
+        for (x, y) in points {
+            let _ = write!(path, "M{} {}{}", self.x(*x), self.y(*y), stroke.mark());
+        }
+        path
+    }
+
+    fn cells(&self, grid: Grid, cells: &[(usize, usize)]) -> String {
+        let mut path = String::new();
+        for (column, row) in cells {
+            let at = |(from, step): (f64, f64), index: usize| from + index as f64 * step;
+            let (left, right) = (self.x(at(grid.x, *column)), self.x(at(grid.x, column + 1)));
+            let (low, high) = (self.y(at(grid.y, *row)), self.y(at(grid.y, row + 1)));
+            let _ = write!(path, "M{left} {low}H{right}V{high}H{left}Z");
+        }
+        path
     }
 
     fn line(&self, points: &[(f64, Option<f64>)]) -> String {

@@ -12,9 +12,13 @@ mod scale;
 mod table;
 mod terminal;
 mod timeline;
+mod trace;
+mod trace_plot;
 mod words;
 
 pub use comparison::{comparison_markdown, comparison_terminal};
 pub use markdown::markdown;
 pub use page::html;
 pub use terminal::terminal;
+pub use trace_plot::trace_html;
+pub use trace::{summaries_terminal, summary_terminal, trace_terminal};

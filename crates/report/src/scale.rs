@@ -23,6 +23,8 @@ pub(crate) enum Unit {
     Bytes,
     /// A share from 0 to 1, shown in percent.
     Share,
+    /// Sectors of a disk, shown in thousands, millions or thousand millions.
+    Sectors,
 }
 
 /// One axis: the values it spans, its ticks and the unit they are in.
@@ -73,6 +75,12 @@ const RESPONSE: &[Shown] = &[
     shown(1.0, "ms", 1.0, TENS),
     shown(2000.0, "s", 1000.0, TENS),
 ];
+const SECTORS: &[Shown] = &[
+    shown(0.0, "", 1.0, TENS),
+    shown(1e4, "10³", 1e3, TENS),
+    shown(1e6, "10⁶", 1e6, TENS),
+    shown(1e10, "10⁹", 1e9, TENS),
+];
 const BYTES: &[Shown] = &[
     shown(0.0, "B", 1.0, TWOS),
     shown(2.0 * KIB, "KiB", KIB, TWOS),
@@ -88,6 +96,7 @@ impl Unit {
             Self::ResponseMs => RESPONSE,
             Self::Bytes => BYTES,
             Self::Share => SHARE,
+            Self::Sectors => SECTORS,
         };
         let fits = |shown: &&Shown| high >= shown.from;
         table.iter().rev().find(fits).unwrap_or(&table[0])

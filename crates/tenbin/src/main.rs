@@ -46,6 +46,7 @@ enum Command {
     Report(cmd::report::Args),
     Server(cmd::server::Args),
     Tpmonitor(cmd::tpmonitor::Args),
+    Trace(cmd::trace::Args),
     Doctor(cmd::doctor::Args),
 }
 
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Report(args) => cmd::report::run(&args),
         Command::Server(args) => cmd::server::run(args),
         Command::Tpmonitor(args) => cmd::tpmonitor::run(&args),
+        Command::Trace(args) => cmd::trace::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
     };
     exit::finish(result)

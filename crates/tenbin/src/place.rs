@@ -270,7 +270,7 @@ fn without_password(argument: &str) -> String {
 }
 
 /// `8192`, `16MB`: as `SHOW` prints sizes.
-fn size_bytes(text: &str) -> Option<u64> {
+pub(crate) fn size_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
         "" | "B" => 1,

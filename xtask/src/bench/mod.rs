@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: tenbin beside its peers, in one run, interleaved.
 
 mod driver;
+mod iotrace;
 mod peers;
 mod pgbench;
 mod ratio;
@@ -13,7 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 6] = ["load", "driver", "terminals", "stub", "growth", "pgbench"];
+pub(crate) const NAMES: [&str; 7] = [
+    "load", "driver", "terminals", "stub", "growth", "pgbench", "iotrace",
+];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
 pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
@@ -49,6 +52,7 @@ fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
         "stub" => stub::stub(),
         "growth" => stub::growth(),
         "pgbench" => pgbench::pgbench(pairs),
+        "iotrace" => iotrace::iotrace(pairs),
         unknown => bail!("there is no bench {unknown}"),
     }
 }

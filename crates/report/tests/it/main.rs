@@ -11,3 +11,4 @@ mod comparison;
 mod fixture;
 mod page;
 mod text;
+mod trace;

@@ -9,3 +9,4 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod tpmonitor;
+pub(crate) mod trace;

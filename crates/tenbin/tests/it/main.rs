@@ -10,3 +10,4 @@ mod bank;
 mod bench;
 mod command;
 mod faults;
+mod trace;

@@ -1,0 +1,252 @@
+//! Which relation an I/O is for, on a server of the test's own.
+
+use crate::disk::{Disk, run};
+use crate::{everything_on, may_trace};
+use std::time::Duration;
+use tempfile::TempDir;
+use tenbin_iotrace::{Cluster, Finished, Options, Recorder};
+use tenbin_record::io::{Evidence, Operation, Purpose};
+use tenbin_record::{IoReader, IoRow, RunWriter};
+use tenbin_server::{Embedded, Options as ServerOptions, Source};
+
+fn debian() -> Source {
+    Source::bin("/usr/lib/postgresql/15/bin")
+}
+
+fn server(disk: &mut Disk, source: Source, settings: &[(&str, &str)]) -> Embedded {
+    let at = disk.mount("ext4");
+    let settings = settings
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Embedded::start(ServerOptions {
+        source,
+        settings: settings.collect(),
+        run_root: Some(at),
+        ..ServerOptions::default()
+    })
+    .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn dsn(server: &Embedded) -> String {
+    let target = server.tcp_target();
+    format!(
+        "postgres://{}:{}@127.0.0.1:{}/{}",
+        target.user,
+        target.password.unwrap_or_default(),
+        server.port(),
+        target.database
+    )
+}
+
+fn trace(options: &Options, work: impl FnOnce() + Send) -> (Finished, Vec<IoRow>) {
+    let folder = TempDir::new().unwrap();
+    let directory = RunWriter::create(&folder.path().join("t")).unwrap();
+    let mut recorder =
+        Recorder::start(options, &directory).unwrap_or_else(|error| panic!("{error:?}"));
+    std::thread::scope(|scope| {
+        let work = scope.spawn(work);
+        while !work.is_finished() {
+            recorder.step(Duration::from_millis(20)).unwrap();
+        }
+        work.join().unwrap();
+    });
+    let finished = recorder.finish().unwrap();
+    let file = directory.path().join("io.parquet");
+    let rows = IoReader::open(&file)
+        .unwrap()
+        .flat_map(Result::unwrap)
+        .collect();
+    (finished, rows)
+}
+
+const TABLE_ROWS: u32 = 60_000;
+
+/// A table of some 60 MB with an index, out of every cache.
+fn make_table(server: &Embedded) {
+    let mut client = server.connect().unwrap();
+    let fill = format!("INSERT INTO item SELECT g, 'x' FROM generate_series(1, {TABLE_ROWS}) g");
+    let make = "CREATE TABLE item (id int PRIMARY KEY, filler char(900))";
+    for statement in [make, &fill, "VACUUM (ANALYZE, FREEZE) item", "CHECKPOINT"] {
+        client.batch_execute(statement).unwrap();
+    }
+    drop_caches();
+}
+
+fn drop_caches() {
+    run("sync", &[]);
+    std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
+}
+
+fn bytes<'a>(rows: impl Iterator<Item = &'a IoRow>) -> u64 {
+    rows.map(|row| u64::from(row.bytes)).sum()
+}
+
+/// Scans the table once; every page comes from the disk.
+fn scanned_table_is_named(source: Source, settings: &[(&str, &str)], evidence: Evidence) {
+    let mut disk = Disk::new(1024);
+    let settings = [&[("shared_buffers", "1MB")], settings].concat();
+    let server = server(&mut disk, source, &settings);
+    make_table(&server);
+    let options = Options {
+        cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),
+        ..everything_on(&disk.device)
+    };
+    let mut client = server.connect().unwrap();
+    let size: i64 = client
+        .query_one("SELECT pg_relation_size('item')", &[])
+        .unwrap()
+        .get(0);
+    let (finished, rows) = trace(&options, || {
+        client
+            .query_one("SELECT sum(length(filler)) FROM item", &[])
+            .unwrap();
+    });
+    let reads: Vec<&IoRow> = rows
+        .iter()
+        .filter(|row| row.operation == Operation::Read)
+        .collect();
+    let all = bytes(reads.iter().copied());
+    let known = bytes(
+        reads
+            .iter()
+            .copied()
+            .filter(|row| row.purpose != Purpose::Unknown),
+    );
+    assert!(
+        known as f64 >= all as f64 * 0.995,
+        "{known} of {all} read bytes are attributed"
+    );
+    let name = "postgres.public.item";
+    let flow = finished.totals.relations[name].reads;
+    let mut item = reads
+        .iter()
+        .copied()
+        .filter(|row| row.relation.as_deref() == Some(name));
+    assert!(
+        item.clone().count() > 0,
+        "rows bear the name: {:?}",
+        finished.totals.relations.keys()
+    );
+    // Each page is read once, but for a few that the server still has; the last request may reach
+    // beyond the file's end.
+    let whole = size.unsigned_abs();
+    assert!(
+        flow.bytes + (1 << 20) >= whole && flow.bytes <= whole + (1 << 20),
+        "{} bytes read of a table of {whole}",
+        flow.bytes
+    );
+    assert!(item.all(|row| row.evidence == evidence && row.fork.as_deref() == Some("main")));
+    let mut blocks: Vec<u64> = rows
+        .iter()
+        .filter(|row| row.relation.as_deref() == Some(name))
+        .map(|row| row.block.unwrap())
+        .collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    assert_eq!(blocks.first(), Some(&0));
+    assert!(blocks.last().unwrap() < &(whole / 8192));
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_scanned_table_is_named_by_its_pages() {
+    if may_trace("a_scanned_table_is_named_by_its_pages") {
+        scanned_table_is_named(debian(), &[], Evidence::Page);
+    }
+}
+
+/// Past the page cache, where pages tell nothing.
+#[test]
+fn a_table_read_directly_is_named_by_its_place() {
+    if may_trace("a_table_read_directly_is_named_by_its_place") {
+        let direct = [("debug_io_direct", "data")];
+        scanned_table_is_named(Source::default(), &direct, Evidence::Extent);
+    }
+}
+
+#[test]
+fn writes_are_told_apart_by_what_they_are_for() {
+    if !may_trace("writes_are_told_apart_by_what_they_are_for") {
+        return;
+    }
+    let mut disk = Disk::new(1024);
+    let settings = [("work_mem", "1MB"), ("shared_buffers", "16MB")];
+    let server = server(&mut disk, debian(), &settings);
+    make_table(&server);
+    let options = Options {
+        cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),
+        ..everything_on(&disk.device)
+    };
+    let mut client = server.connect().unwrap();
+    let (finished, rows) = trace(&options, || {
+        // Made, filled and dropped within the trace: its name is never in a catalogue that others see.
+        for statement in [
+            "BEGIN",
+            "CREATE TABLE brief AS SELECT * FROM item",
+            "CHECKPOINT",
+            "ROLLBACK",
+            "CREATE TABLE lasting AS SELECT * FROM item",
+            "CREATE TEMPORARY TABLE passing AS SELECT * FROM item",
+            "CHECKPOINT",
+        ] {
+            client.batch_execute(statement).unwrap();
+        }
+        // A cursor over a sort keeps its file until the caches have been written out.
+        client
+            .batch_execute("BEGIN; DECLARE c CURSOR FOR SELECT filler, id FROM item ORDER BY id DESC, filler; FETCH 1 FROM c;")
+            .unwrap();
+        run("sync", &[]);
+        client.batch_execute("COMMIT").unwrap();
+    });
+    let written = |purpose: Purpose| {
+        bytes(
+            rows.iter()
+                .filter(|row| row.operation == Operation::Write && row.purpose == purpose),
+        )
+    };
+    for purpose in [
+        Purpose::Relation,
+        Purpose::Wal,
+        Purpose::Temporary,
+        Purpose::Metadata,
+    ] {
+        assert!(
+            written(purpose) > 0,
+            "{purpose:?}: {:?}",
+            finished.totals.relations
+        );
+    }
+    let sizes = |name: &str| {
+        finished
+            .totals
+            .relations
+            .get(name)
+            .map(|flows| flows.writes.bytes)
+    };
+    assert!(
+        sizes("postgres.public.lasting").unwrap() > 30 << 20,
+        "{:?}",
+        finished.totals.relations
+    );
+    // The one that was rolled back keeps the name of its file, and loses none of its I/O.
+    let nameless = |row: &&IoRow| {
+        row.relation
+            .as_deref()
+            .is_some_and(|name| name.starts_with("base/"))
+    };
+    let brief = bytes(
+        rows.iter()
+            .filter(|row| row.purpose == Purpose::Relation)
+            .filter(nameless),
+    );
+    assert!(brief > 30 << 20, "{brief}");
+    let all = bytes(rows.iter());
+    assert!(
+        written(Purpose::Unknown) * 200 <= all,
+        "{} of {all}",
+        written(Purpose::Unknown)
+    );
+    let processes: Vec<&str> = rows.iter().map(|row| &*row.process).collect();
+    assert!(processes.contains(&"checkpointer"), "{processes:?}");
+    server.stop().unwrap();
+}

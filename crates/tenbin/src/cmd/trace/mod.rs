@@ -1,0 +1,59 @@
+//! `tenbin trace`: block I/O, from the recording to the picture.
+
+mod export;
+mod plot;
+mod record;
+mod summary;
+
+use crate::exit::{Class, Failure, Result};
+use clap::Subcommand;
+use std::path::Path;
+use tenbin_iotrace::Error;
+use tenbin_record::TraceDir;
+
+/// Block I/O: which relation, how scattered, how long
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  tenbin trace record --device sda --duration 30s\n  tenbin trace record --dsn postgres://me@localhost/shop -- psql shop -c 'SELECT count(*) FROM orders'"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    Record(Box<record::Args>),
+    Summary(summary::Args),
+    Plot(plot::Args),
+    Export(export::Args),
+}
+
+pub(crate) fn run(args: &Args) -> Result {
+    match &args.action {
+        Action::Record(args) => record::run(args),
+        Action::Summary(args) => summary::run(args),
+        Action::Plot(args) => plot::run(args),
+        Action::Export(args) => export::run(args),
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Directory(error) => error.into(),
+            Error::NoDevice { .. }
+            | Error::NoRequests { .. }
+            | Error::TooManyDevices(_)
+            | Error::RingTooSmall { .. }
+            | Error::NoProcess(_)
+            | Error::BeyondModel { .. }
+            | Error::Cluster(_) => Self::new(Class::BadInput, error),
+            _ => Self::new(Class::Environment, error),
+        }
+    }
+}
+
+fn open(path: &Path) -> Result<TraceDir> {
+    TraceDir::open(path).map_err(|error| Failure::new(Class::BadInput, error))
+}
