@@ -11,6 +11,8 @@ use tenbin_server::{Embedded, Options, Source};
 
 const SCALE: &str = "10";
 const SECONDS: &str = "10";
+/// For a thousand connections: pgbench opens them one after the other within this time.
+const MANY_SECONDS: &str = "45";
 /// What is compared on either socket: its name, and the option that chooses it.
 const LOADS: [(&str, &[&str]); 2] = [("-S", &["-S"]), ("TPC-B", &[])];
 
@@ -115,12 +117,12 @@ impl Bench {
 
     /// A thousand connections: memory, and what is left of the throughput of a hundred.
     fn many(&self) -> Result<Vec<Row>> {
-        let at = |clients: &str| {
-            let options = ["-S", "-c", clients, "-T", SECONDS];
+        let at = |clients: &str, seconds: &str| {
+            let options = ["-S", "-c", clients, "-T", seconds];
             let what = format!("-S prepared, {clients} clients, TCP");
             self.beside(&what, &self.tcp, &options)
         };
-        let (hundred, thousand) = (at("100")?, at("1000")?);
+        let (hundred, thousand) = (at("100", SECONDS)?, at("1000", MANY_SECONDS)?);
         let left: Vec<(f64, f64)> = std::iter::zip(&hundred, &thousand)
             .map(|(few, many)| (many.0.tps / few.0.tps, many.1.tps / few.1.tps))
             .collect();
