@@ -173,7 +173,7 @@ impl Recorder {
         let (known, unnamed) = self.namer.catalogue.finish(keys);
         let name = |key: &str| known.get(key).map(ToString::to_string);
         let totals = self.tally.totals(counters.lost, self.in_flight, name);
-        let rows = self.writer.finish()?;
+        let rows = self.writer.finish()?.rows;
         if rows != totals.events {
             return Err(Error::Unbalanced(format!(
                 "{rows} rows were written of {} events",

@@ -1,7 +1,7 @@
 //! `io.parquet`: one row per I/O of a block device, in the order of their issue.
 
 use crate::RecordError;
-use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter};
+use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter, Written};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::Result as ParquetResult;
 use std::collections::HashMap;
@@ -317,8 +317,8 @@ impl IoWriter {
         self.0.write(rows)
     }
 
-    /// Writes what is left, closes the file and syncs it to disk. Returns the number of rows in it.
-    pub fn finish(self) -> Result<u64, RecordError> {
+    /// Writes what is left, closes the file and syncs it to disk.
+    pub fn finish(self) -> Result<Written, RecordError> {
         self.0.finish()
     }
 }

@@ -117,7 +117,7 @@ impl Stroke {
 /// A small picture of a stroke's point, for a legend.
 pub(crate) fn sample(stroke: Stroke) -> Markup {
     html! {
-        svg.sample viewBox="0 0 14 14" aria-hidden="true" {
+        svg.sample viewBox="3 3 8 8" aria-hidden="true" {
             path class={ "point " (stroke.class()) } d=(format!("M7 7{}", stroke.mark())) {}
         }
     }

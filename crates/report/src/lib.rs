@@ -20,5 +20,5 @@ pub use comparison::{comparison_markdown, comparison_terminal};
 pub use markdown::markdown;
 pub use page::html;
 pub use terminal::terminal;
-pub use trace_plot::trace_html;
 pub use trace::{summaries_terminal, summary_terminal, trace_terminal};
+pub use trace_plot::trace_html;

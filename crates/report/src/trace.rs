@@ -156,6 +156,9 @@ pub(crate) fn settings(name: &str, device: &Device) -> String {
     )
 }
 
+/// Reads or writes of a part.
+type Pick = fn(&Part) -> &Side;
+
 /// A trace summed up, for a terminal of `width` columns.
 #[must_use]
 pub fn summary_terminal(summary: &Summary, width: usize, color: bool) -> String {
@@ -195,7 +198,7 @@ pub fn summary_terminal(summary: &Summary, width: usize, color: bool) -> String 
             lines(&mut out, &line, Tone::Soft, width, color);
         }
     }
-    let pick: [(&str, fn(&Part) -> &Side); 2] = [
+    let pick: [(&str, Pick); 2] = [
         ("reads of", |part| &part.reads),
         ("writes of", |part| &part.writes),
     ];
@@ -356,6 +359,9 @@ pub fn summaries_terminal(a: &Summary, b: &Summary, width: usize, color: bool) -
     out.replace('\u{a0}', " ")
 }
 
+/// How a setting of a disk is shown.
+type Setting = fn(&Device) -> String;
+
 /// Settings without which numbers of requests cannot be compared.
 fn different_settings(a: &Summary, b: &Summary) -> Vec<String> {
     let set = |summary: &Summary, pick: fn(&Device) -> String| {
@@ -369,7 +375,7 @@ fn different_settings(a: &Summary, b: &Summary) -> Vec<String> {
             .collect::<Vec<_>>()
             .join(", ")
     };
-    let compared: [(&str, fn(&Device) -> String); 3] = [
+    let compared: [(&str, Setting); 3] = [
         ("read-ahead", |device| {
             format!("{} KiB", device.read_ahead_kb.unwrap_or(0))
         }),
@@ -405,8 +411,7 @@ fn beside(a: &Summary, b: &Summary) -> Table {
     if let (Some(a), Some(b)) = (a.all.model_s, b.all.model_s) {
         row("time on the disk model", a, b, duration);
     }
-    let pick: [(&str, fn(&Part) -> &Side); 2] =
-        [("read", |part| &part.reads), ("write", |part| &part.writes)];
+    let pick: [(&str, Pick); 2] = [("read", |part| &part.reads), ("write", |part| &part.writes)];
     for (what, side) in pick {
         let (a, b) = (side(&a.all).flow, side(&b.all).flow);
         if a.count + b.count == 0 {

@@ -15,7 +15,13 @@ use std::process::Command;
 
 /// What can be measured.
 pub(crate) const NAMES: [&str; 7] = [
-    "load", "driver", "terminals", "stub", "growth", "pgbench", "iotrace",
+    "load",
+    "driver",
+    "terminals",
+    "stub",
+    "growth",
+    "pgbench",
+    "iotrace",
 ];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.

@@ -99,7 +99,7 @@ fn fio_bpftrace_the_kernel_and_tenbin_agree() {
     let before = disk.stat();
     let mut told = None;
     let (finished, _folder) = trace(&everything_on(&disk.device), true, || {
-        told = Some(fio(&disk))
+        told = Some(fio(&disk));
     });
     let kernel = disk.stat().since(before);
     let bpftrace = bpftrace.finish();

@@ -151,12 +151,12 @@ fn summary(directory: &str, time_s: f64, reads: Flow) -> Summary {
 
 #[test]
 fn a_trace_in_a_terminal() {
-    insta::assert_snapshot!(trace_terminal(&trace(0), Path::new("fresh"), 110, false));
+    insta::assert_snapshot!(trace_terminal(&trace(0), Path::new("fresh"), 120, false));
 }
 
 #[test]
 fn a_trace_with_losses_says_so_first() {
-    let text = trace_terminal(&trace(17), Path::new("fresh"), 110, false);
+    let text = trace_terminal(&trace(17), Path::new("fresh"), 120, false);
     assert!(
         text.starts_with(
             "704,012 I/Os in 11 min 35 s, 17 lost\nWarning: 17 of 704,029 I/Os were not recorded"

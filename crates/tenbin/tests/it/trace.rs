@@ -206,7 +206,7 @@ fn a_command_is_traced_and_its_trace_read_in_every_way() {
     let text = tenbin(&["export", dir, "--blkparse"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(
-        text.contains("  D   R 0 + 8 [dd]"),
+        text.contains("  D  RS 0 + 8 [dd]"),
         "{}",
         &text[..text.len().min(400)]
     );

@@ -277,7 +277,7 @@ fn show(args: &Args, trace: &Trace, kept: &Path) -> Result<()> {
         println!("{}", serde_json::to_string(&printed)?);
     } else {
         let color = std::io::stdout().is_terminal();
-        print!("{}", tenbin_report::trace_terminal(trace, kept, 100, color));
+        print!("{}", tenbin_report::trace_terminal(trace, kept, 120, color));
     }
     Ok(())
 }
