@@ -26,7 +26,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Measure tenbin beside its peers: load, driver, stub, pgbench (all of them when none is named)
+    /// Measure tenbin beside its peers: load, driver, stub, pgbench, tpmonitor (all of them when none is named)
     Bench {
         /// Which
         names: Vec<String>,

@@ -6,6 +6,7 @@ mod pgbench;
 mod ratio;
 mod rows;
 mod stub;
+mod tpmonitor;
 
 use crate::steps::target;
 use anyhow::{Context, Result, bail};
@@ -13,7 +14,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 6] = ["load", "driver", "terminals", "stub", "growth", "pgbench"];
+pub(crate) const NAMES: [&str; 7] = [
+    "load",
+    "driver",
+    "terminals",
+    "stub",
+    "growth",
+    "pgbench",
+    "tpmonitor",
+];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
 pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
@@ -49,6 +58,7 @@ fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
         "stub" => stub::stub(),
         "growth" => stub::growth(),
         "pgbench" => pgbench::pgbench(pairs),
+        "tpmonitor" => tpmonitor::tpmonitor(pairs),
         unknown => bail!("there is no bench {unknown}"),
     }
 }
