@@ -33,7 +33,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Measure tenbin beside its peers: load, driver, stub, pgbench, iotrace (all of them when none is named)
+    /// Measure tenbin beside its peers: load, driver, stub, pgbench, tpmonitor, iotrace (all of them when none is named)
     Bench {
         /// Which
         names: Vec<String>,

@@ -31,6 +31,6 @@ mod sql;
 mod startup;
 mod statements;
 
-pub use config::{Auth, Config, Database, Listen, Pooling, Secret, SessionState};
+pub use config::{Auth, Config, ConfigError, Database, Listen, Pooling, Secret, SessionState};
 pub use error::Error;
 pub use monitor::{Handle, Monitor, Reread};

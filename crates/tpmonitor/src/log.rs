@@ -40,7 +40,7 @@ pub(crate) fn line(level: Level, what: &str, about: &[(&str, &dyn fmt::Display)]
 }
 
 /// A moment as RFC 3339 with milliseconds.
-struct Utc(SystemTime);
+pub(crate) struct Utc(pub(crate) SystemTime);
 
 impl fmt::Display for Utc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

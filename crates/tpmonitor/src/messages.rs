@@ -4,6 +4,9 @@
 pub(crate) const PARSE_COMPLETE: [u8; 5] = [b'1', 0, 0, 0, 4];
 /// `CloseComplete`.
 pub(crate) const CLOSE_COMPLETE: [u8; 5] = [b'3', 0, 0, 0, 4];
+/// `Sync`.
+#[cfg(test)]
+pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 /// `AuthenticationOk`.
 pub(crate) const AUTHENTICATION_OK: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 0];
 
@@ -103,6 +106,43 @@ pub(crate) fn parse(out: &mut Vec<u8>, name: &[u8], body: &[u8]) {
     message(out, b'P', |out| {
         string(out, name);
         out.extend_from_slice(body);
+    });
+}
+
+/// `RowDescription` of columns in text form.
+pub(crate) fn row_description<'a>(out: &mut Vec<u8>, columns: impl Iterator<Item = &'a str>) {
+    const TEXT_OID: u32 = 25;
+    message(out, b'T', |out| {
+        let start = out.len();
+        out.extend_from_slice(&[0; 2]);
+        let mut count = 0_u16;
+        for name in columns {
+            string(out, name.as_bytes());
+            out.extend_from_slice(&[0; 6]); // no table, no column of one
+            out.extend_from_slice(&TEXT_OID.to_be_bytes());
+            out.extend_from_slice(&(-1_i16).to_be_bytes());
+            out.extend_from_slice(&(-1_i32).to_be_bytes());
+            out.extend_from_slice(&[0; 2]); // text
+            count += 1;
+        }
+        out[start..start + 2].copy_from_slice(&count.to_be_bytes());
+    });
+}
+
+/// `DataRow` in text form; `None` is NULL.
+pub(crate) fn data_row(out: &mut Vec<u8>, cells: &[Option<String>]) {
+    message(out, b'D', |out| {
+        let count = u16::try_from(cells.len()).unwrap_or(u16::MAX);
+        out.extend_from_slice(&count.to_be_bytes());
+        for cell in cells {
+            match cell {
+                Some(text) => {
+                    out.extend_from_slice(&word(text.len()));
+                    out.extend_from_slice(text.as_bytes());
+                }
+                None => out.extend_from_slice(&(-1_i32).to_be_bytes()),
+            }
+        }
     });
 }
 

@@ -45,6 +45,9 @@ pub(crate) struct Conn {
     sent: usize,
     /// There may be more to receive.
     pub(crate) readable: bool,
+    /// The other side sends no more: behind what is to be received comes the end, without an edge of
+    /// its own.
+    ending: bool,
     /// Readiness to write has been asked for.
     writing: bool,
 }
@@ -59,6 +62,7 @@ impl Conn {
             output: Vec::new(),
             sent: 0,
             readable: false,
+            ending: false,
             writing: false,
         }
     }
@@ -72,6 +76,14 @@ impl Conn {
 
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
+    }
+
+    /// Takes note of what an event says of receiving; whether the other side is at its end.
+    #[inline]
+    pub(crate) fn note(&mut self, flags: EventFlags) -> bool {
+        self.ending |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        self.readable |= self.ending || flags.contains(EventFlags::IN);
+        self.ending
     }
 
     /// Bytes that have not gone out.
@@ -98,7 +110,7 @@ impl Conn {
                     return Received::Closed;
                 }
                 Ok((count, _)) => {
-                    self.readable = count >= room;
+                    self.readable = count >= room || self.ending;
                     return Received::Some;
                 }
                 Err(Errno::INTR) => {}

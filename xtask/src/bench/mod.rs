@@ -7,6 +7,7 @@ mod pgbench;
 mod ratio;
 mod rows;
 mod stub;
+mod tpmonitor;
 
 use crate::steps::target;
 use anyhow::{Context, Result, bail};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 7] = [
+pub(crate) const NAMES: [&str; 8] = [
     "load",
     "driver",
     "terminals",
@@ -22,6 +23,7 @@ pub(crate) const NAMES: [&str; 7] = [
     "growth",
     "pgbench",
     "iotrace",
+    "tpmonitor",
 ];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
@@ -59,6 +61,7 @@ fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
         "growth" => stub::growth(),
         "pgbench" => pgbench::pgbench(pairs),
         "iotrace" => iotrace::iotrace(pairs),
+        "tpmonitor" => tpmonitor::tpmonitor(pairs),
         unknown => bail!("there is no bench {unknown}"),
     }
 }

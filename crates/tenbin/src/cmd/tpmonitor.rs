@@ -4,32 +4,42 @@ use crate::exit::{Answer, Class, Failure, Result};
 use clap::ValueEnum;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use tenbin_tpmonitor::{Config, Handle, Listen, Monitor, Pooling};
+use tenbin_tpmonitor::{Config, ConfigError, Handle, Listen, Monitor, Pooling, Reread};
 use tenbin_wire::Target;
+
+/// Where poolers of `PostgreSQL` are found.
+const USUAL_PORT: u16 = 6432;
 
 /// Stand between clients and a server, and share few connections among many
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
+#[command(group = clap::ArgGroup::new("servers").required(true).args(["server", "config"]))]
 pub(crate) struct Args {
-    /// Address and port, or a directory for a Unix socket; may be repeated
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6432", value_parser = place)]
+    /// Address and port, or a directory for a Unix socket; may be repeated [default: 127.0.0.1:6432]
+    #[arg(long, value_name = "ADDRESS")]
     listen: Vec<Listen>,
     /// The server, with the user whose password clients must know: `postgres://user:password@host:5432`
     #[arg(long, value_name = "URL")]
-    server: String,
-    /// Server connections for each pair of user and database
-    #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..))]
-    pool_size: u32,
-    /// When a server connection goes to the next client
-    #[arg(long, value_enum, default_value = "transaction")]
-    mode: Mode,
+    server: Option<String>,
+    /// Configuration in TOML, or a `pgbouncer.ini`; read again at SIGHUP
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Server connections for each pair of user and database [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pool_size: Option<u32>,
+    /// When a server connection goes to the next client [default: transaction]
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
 }
 
 const AFTER_HELP: &str = "\
 Examples:
   tenbin tpmonitor --server postgres://bench:secret@db.example/ --pool-size 20
   tenbin tpmonitor --server postgres://bench@127.0.0.1/ --listen 127.0.0.1:6432 --mode session
+  tenbin tpmonitor --config /etc/tenbin/tpmonitor.toml
+  psql -h 127.0.0.1 -p 6432 -d tenbin -c 'SHOW POOLS'
 
 SIGINT or SIGTERM lets transactions under way end; a second one does not.";
 
@@ -53,26 +63,74 @@ impl From<Mode> for Pooling {
     }
 }
 
-/// Where to listen. A directory gets a socket named after `PostgreSQL`'s for port 6432.
-fn place(text: &str) -> std::result::Result<Listen, String> {
-    if text.starts_with('/') {
-        return Ok(Listen::Unix(PathBuf::from(text).join(".s.PGSQL.6432")));
+/// What the monitor is told, by a file or by arguments; arguments have the last word.
+#[derive(Debug, Clone)]
+struct Told {
+    config: Option<PathBuf>,
+    target: Option<Target>,
+    listen: Vec<Listen>,
+    pool_size: Option<usize>,
+    pooling: Option<Pooling>,
+}
+
+impl Told {
+    fn of(args: &Args) -> Result<Self> {
+        let target = args.server.as_deref().map(Target::parse).transpose();
+        Ok(Self {
+            config: args.config.clone(),
+            target: target
+                .map_err(|error| Failure::new(Class::BadInput, anyhow::Error::new(error)))?,
+            listen: args.listen.clone(),
+            pool_size: args
+                .pool_size
+                .map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
+            pooling: args.mode.map(Pooling::from),
+        })
     }
-    text.parse().map(Listen::Tcp).map_err(|_| {
-        format!("{text} is no address and port (127.0.0.1:6432, [::1]:6432) and no directory (/run/tenbin)")
-    })
+
+    fn read(&self) -> std::result::Result<Config, ConfigError> {
+        let mut config = match (&self.config, &self.target) {
+            (Some(path), target) => {
+                let (mut config, notes) = tenbin_tpmonitor::config::read(path)?;
+                for note in notes {
+                    eprintln!("note: {}: {note}", path.display());
+                }
+                if let Some(target) = target {
+                    let other = Config::in_front_of(target, Vec::new());
+                    config.databases.extend(other.databases);
+                    config.users.extend(other.users);
+                }
+                config
+            }
+            (None, Some(target)) => Config::in_front_of(target, Vec::new()),
+            (None, None) => Config::default(),
+        };
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+        } else if config.listen.is_empty() {
+            let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, USUAL_PORT));
+            config.listen.push(Listen::Tcp(usual));
+        }
+        config.pool_size = self.pool_size.unwrap_or(config.pool_size);
+        config.pooling = self.pooling.unwrap_or(config.pooling);
+        Ok(config)
+    }
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let target = Target::parse(&args.server)
-        .map_err(|error| Failure::new(Class::BadInput, anyhow::Error::new(error)))?;
-    let mut config = Config::in_front_of(&target, args.listen.clone());
-    config.pool_size = usize::try_from(args.pool_size).unwrap_or(usize::MAX);
-    config.pooling = args.mode.into();
-    let monitor = Monitor::new(config, None)?;
+    let told = Told::of(args)?;
+    let config = told.read()?;
+    let reread: Reread = Box::new(move || told.read().map_err(|error| error.to_string()));
+    let listen = config.listen.clone();
+    let monitor = Monitor::new(config, args.config.is_some().then_some(reread))?;
     heed_signals(monitor.handle())?;
     for address in monitor.addresses() {
-        eprintln!("listening on {address}, in front of {target}");
+        eprintln!("listening on {address}");
+    }
+    for place in listen {
+        if let Listen::Unix(path) = place {
+            eprintln!("listening on {}", path.display());
+        }
     }
     monitor.run()?;
     Ok(Answer::Yes)
@@ -104,5 +162,11 @@ impl From<tenbin_tpmonitor::Error> for Failure {
             _ => Class::Environment,
         };
         Self::new(class, anyhow::Error::new(error))
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::new(Class::BadInput, anyhow::Error::new(error))
     }
 }

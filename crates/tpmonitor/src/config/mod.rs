@@ -1,5 +1,11 @@
 //! What the monitor is told: where to listen, which servers, who may come in, and the bounds on everything.
 
+mod file;
+mod ini;
+mod userlist;
+
+pub use file::{ConfigError, read};
+
 use crate::scram::Verifier;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -235,6 +241,21 @@ impl Config {
     /// The database that a client's name means.
     pub(crate) fn database(&self, name: &str) -> Option<&Database> {
         self.databases.get(name).or_else(|| self.databases.get("*"))
+    }
+}
+
+impl std::str::FromStr for Listen {
+    type Err = String;
+
+    /// An address and port, or a directory, which gets a socket named as `PostgreSQL` names its own
+    /// for port 6432.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with('/') {
+            return Ok(Self::Unix(PathBuf::from(text).join(".s.PGSQL.6432")));
+        }
+        text.parse().map(Self::Tcp).map_err(|_| {
+            format!("{text} is no address and port (127.0.0.1:6432, [::1]:6432) and no directory (/run/tenbin)")
+        })
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) enum Stage {
     Joining(Box<Joining>),
     /// It is in.
     Ready,
+    /// It is in the monitor's own database; `commands`: and may change something.
+    Admin { commands: bool },
     /// It gets what is left to be sent, and nothing else.
     Leaving,
 }
@@ -107,10 +109,7 @@ impl Serving {
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
-        let gone = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        if flags.contains(EventFlags::IN) || gone {
-            client.conn.readable = true;
-        }
+        let gone = client.conn.note(flags);
         // Nobody waits in a queue for an answer that nobody reads.
         let waits = client.ticket.is_some() || matches!(client.stage, Stage::Leaving);
         if gone && waits {
@@ -161,6 +160,7 @@ impl Serving {
         match self.clients.get(id).map(|client| &client.stage) {
             Some(Stage::Ready) => self.serve(id, input),
             Some(Stage::New | Stage::Proving(_)) => self.log_in(id, input),
+            Some(Stage::Admin { .. }) => self.administrate(id, input),
             _ => {}
         }
     }
@@ -197,9 +197,13 @@ impl Serving {
             let rest = &input[at..];
             let mut out = Out::new(rest, &mut self.buffers.to_server);
             self.buffers.to_client.clear();
-            let (relay, mut conn) = match server {
-                Some(server) => (Some(&mut server.relay), Some(&mut server.conn)),
-                None => (None, None),
+            let (relay, mut conn, mut asked_at) = match server {
+                Some(server) => (
+                    Some(&mut server.relay),
+                    Some(&mut server.conn),
+                    Some(&mut server.asked_at),
+                ),
+                None => (None, None, None),
             };
             let (taken, stop) = relay::client::forward(
                 &mut self.shared,
@@ -212,6 +216,12 @@ impl Serving {
             );
             at += taken;
             let bytes = out.finish();
+            if let (Some(server), Some(pool)) = (&mut asked_at, client.pool) {
+                if server.is_none() && !bytes.is_empty() {
+                    **server = Some(self.now);
+                }
+                self.pools[pool.0].totals.received_bytes += taken as u64;
+            }
             let sent = match &mut conn {
                 Some(conn) if !bytes.is_empty() => conn.send(&self.epoll, bytes),
                 _ => true,

@@ -49,8 +49,16 @@ impl Serving {
         if let Some(client) = self.clients.get_mut(id) {
             client.conn.keep(&input[at..]);
             // A client need not wait for the answer to its log-in.
-            if matches!(client.stage, Stage::Ready) && !client.conn.input.is_empty() {
-                self.resume(id);
+            if client.conn.input.is_empty() {
+                return;
+            }
+            match client.stage {
+                Stage::Ready => self.resume(id),
+                Stage::Admin { .. } => {
+                    let input = std::mem::take(&mut client.conn.input);
+                    self.administrate(id, &input);
+                }
+                _ => {}
             }
         }
     }
@@ -101,7 +109,8 @@ impl Serving {
                 ),
             );
         }
-        if self.config.database(&startup.database).is_none() {
+        let own = self.is_admin_database(&startup.database);
+        if !own && self.config.database(&startup.database).is_none() {
             let text = format!("database \"{}\" does not exist", startup.database);
             return self.expel(id, "3D000", &text);
         }
@@ -176,6 +185,9 @@ impl Serving {
 
     /// A client is who it says: it joins the pool of its user and database.
     fn join(&mut self, id: Id, startup: Startup) {
+        if self.is_admin_database(&startup.database) {
+            return self.admit_admin(id, &startup.user);
+        }
         let mut key = pool::Key {
             user: startup.user.clone(),
             database: startup.database.clone(),

@@ -1,6 +1,7 @@
 //! The event loop: one thread that owns every connection, so that nothing is locked and the order of
 //! a queue is the order in which requests came.
 
+mod admin;
 mod cancel;
 mod client;
 mod login;
@@ -128,6 +129,8 @@ struct Serving {
     /// One reading of the clock for all events that came together.
     now: Instant,
     next_tick: Instant,
+    /// When the present period of the statistics ends.
+    period_end: Instant,
     paused: bool,
     stopping: Option<Instant>,
     done: bool,
@@ -252,6 +255,7 @@ impl Serving {
             serial: 0,
             now,
             next_tick: now,
+            period_end: now + ticks::PERIOD,
             paused: false,
             stopping: None,
             done: false,

@@ -78,6 +78,9 @@ pub(super) struct Pool {
     /// Server-seconds that it should have had and has not, while others had them.
     credit_s: f64,
     pub(super) totals: Totals,
+    /// Of the last full period, and all until its end.
+    pub(super) period: Totals,
+    until_period: Totals,
 }
 
 /// What a pool has done since it was made.
@@ -85,10 +88,47 @@ pub(super) struct Pool {
 pub(super) struct Totals {
     pub(super) transactions: u64,
     pub(super) queries: u64,
+    /// From clients, and to them.
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) transaction_time: Duration,
+    pub(super) query_time: Duration,
     pub(super) wait: Duration,
 }
 
+impl Totals {
+    pub(super) fn add(&mut self, more: &Self) {
+        self.transactions += more.transactions;
+        self.queries += more.queries;
+        self.received_bytes += more.received_bytes;
+        self.sent_bytes += more.sent_bytes;
+        self.transaction_time += more.transaction_time;
+        self.query_time += more.query_time;
+        self.wait += more.wait;
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            transactions: self.transactions - before.transactions,
+            queries: self.queries - before.queries,
+            received_bytes: self.received_bytes - before.received_bytes,
+            sent_bytes: self.sent_bytes - before.sent_bytes,
+            transaction_time: self
+                .transaction_time
+                .saturating_sub(before.transaction_time),
+            query_time: self.query_time.saturating_sub(before.query_time),
+            wait: self.wait.saturating_sub(before.wait),
+        }
+    }
+}
+
 impl Pool {
+    /// A period of the statistics has ended.
+    pub(super) fn end_period(&mut self) {
+        self.period = self.totals.since(&self.until_period);
+        self.until_period = self.totals;
+    }
+
     pub(super) fn rules(&self) -> Rules {
         Rules {
             mode: self.mode,
@@ -159,6 +199,8 @@ impl Serving {
             address: 0,
             credit_s: 0.0,
             totals: Totals::default(),
+            period: Totals::default(),
+            until_period: Totals::default(),
         };
         self.configure(&mut pool);
         self.pools.push(pool);

@@ -68,6 +68,8 @@ pub(super) struct Server {
     pub(super) cancels: usize,
     pub(super) since: Instant,
     pub(super) used_at: Instant,
+    /// Since when it has been at what it was asked last.
+    pub(super) asked_at: Option<Instant>,
     /// To be closed as soon as it is free.
     pub(super) condemned: bool,
     counted: relay::server::Counts,
@@ -108,6 +110,7 @@ impl Serving {
             cancels: 0,
             since: now,
             used_at: now,
+            asked_at: None,
             condemned: false,
             counted: relay::server::Counts::default(),
         });
@@ -181,11 +184,7 @@ impl Serving {
             }
         }
         if let Some(server) = self.servers.get_mut(id) {
-            if flags
-                .intersects(EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR)
-            {
-                server.conn.readable = true;
-            }
+            server.conn.note(flags);
             self.read_server(id);
         }
     }
@@ -424,7 +423,10 @@ impl Serving {
         );
         let bytes = out.finish();
         let heard = match &mut client {
-            Some(client) if !bytes.is_empty() => client.conn.send(&self.epoll, bytes),
+            Some(client) if !bytes.is_empty() => {
+                self.pools[server.pool.0].totals.sent_bytes += bytes.len() as u64;
+                client.conn.send(&self.epoll, bytes)
+            }
             _ => true,
         };
         match taken {
@@ -501,7 +503,12 @@ impl Serving {
         let counts = server.relay.counts;
         let pool = &mut self.pools[server.pool.0];
         pool.totals.transactions += counts.transactions - server.counted.transactions;
-        pool.totals.queries += counts.queries - server.counted.queries;
+        if counts.queries > server.counted.queries {
+            pool.totals.queries += counts.queries - server.counted.queries;
+            if let Some(asked_at) = server.asked_at.take() {
+                pool.totals.query_time += self.now.saturating_duration_since(asked_at);
+            }
+        }
         server.counted = counts;
         if server.own.is_some() {
             if server.relay.is_quiet() {
@@ -533,6 +540,7 @@ impl Serving {
             client.server = None;
             client.set = server.set;
             server.client = None;
+            pool.totals.transaction_time += self.now.saturating_duration_since(server.used_at);
             self.tidy(id);
             let waiting = held || self.clients.get(client_id).is_some_and(has_input);
             if waiting {

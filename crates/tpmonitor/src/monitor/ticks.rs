@@ -7,6 +7,8 @@ use crate::messages::{Severity, error};
 use crate::slab::Id;
 use std::time::Duration;
 
+/// Over which the statistics give averages (`PgBouncer`'s `stats_period`).
+pub(super) const PERIOD: Duration = Duration::from_mins(1);
 /// How long a client that has been dismissed may take to read its last message.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
@@ -18,6 +20,12 @@ impl Serving {
             self.watch_listeners(true);
         }
         self.account(passed);
+        if self.now >= self.period_end {
+            self.period_end = self.now + PERIOD;
+            self.pools
+                .iter_mut()
+                .for_each(super::pool::Pool::end_period);
+        }
         self.check_clients();
         self.check_servers();
         for id in self.cancels.ids() {

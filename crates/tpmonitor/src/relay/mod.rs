@@ -10,6 +10,9 @@ mod out;
 mod owed;
 pub(crate) mod server;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use client::{Client, Stop};
 pub(crate) use out::Out;
 pub(crate) use server::Server;

@@ -363,21 +363,21 @@ impl Server {
                 Owed::Sync => {
                     self.owed.remove(at);
                     self.readies -= 1;
-                    // What was ended by it is open again.
-                    self.open = !matches!(self.owed.front(), Some(Owed::Query { .. }));
                 }
                 Owed::CopyEnd => {
                     self.owed.remove(at);
                     self.copy_in = false;
-                    return;
+                    break;
                 }
                 _ => {
                     // The server will complain about it.
                     self.copy_in = false;
-                    return;
+                    break;
                 }
             }
         }
+        // What was ended by an ignored Sync is open again.
+        self.open = !self.owed.back().is_some_and(Owed::ends_ready);
     }
 
     fn error(

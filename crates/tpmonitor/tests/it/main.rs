@@ -7,8 +7,12 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod admin;
+mod auth;
 mod cancel;
+mod differential;
 mod life;
 mod pooling;
 mod prepared;
+mod session;
 mod support;

@@ -1,0 +1,417 @@
+//! The configuration as TOML.
+
+use super::{Auth, Config, Database, Pooling, Secret, SessionState, userlist};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tenbin_wire::Target;
+
+/// A configuration that cannot be used: where and why.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("could not read {path}: {error}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: String,
+    },
+    /// A line makes no sense.
+    #[error("{}:{line}: {message}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What was found and what was expected.
+        message: String,
+    },
+    /// Something is missing or does not fit together.
+    #[error("{}: {message}", path.display())]
+    Whole {
+        /// The file.
+        path: PathBuf,
+        /// What.
+        message: String,
+    },
+}
+
+/// Reads a file; one whose name ends in `.ini` as `PgBouncer`'s. Notes say what has no effect here.
+///
+/// # Errors
+/// With file and line, when something in it makes no sense.
+pub fn read(path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
+    let text = read_text(path)?;
+    if path.extension().is_some_and(|end| end == "ini") {
+        return super::ini::parse(&text, path);
+    }
+    parse(&text, path).map(|config| (config, Vec::new()))
+}
+
+pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
+        path: path.to_owned(),
+        error: error.to_string(),
+    })
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Document {
+    listen: Vec<String>,
+    mode: Option<Mode>,
+    session_state: Option<State>,
+    pool_size: Option<usize>,
+    max_server_connections: Option<usize>,
+    max_clients: Option<usize>,
+    max_waiting: Option<usize>,
+    max_prepared: Option<usize>,
+    auth: Option<Method>,
+    auth_file: Option<PathBuf>,
+    admin_users: Vec<String>,
+    stats_users: Vec<String>,
+    wait_limit: Option<Limit>,
+    login_limit: Option<Limit>,
+    connect_limit: Option<Limit>,
+    retry_pause: Option<Limit>,
+    server_idle_limit: Option<Limit>,
+    server_lifetime: Option<Limit>,
+    idle_transaction_limit: Option<Limit>,
+    client_idle_limit: Option<Limit>,
+    query_limit: Option<Limit>,
+    stop_limit: Option<Limit>,
+    reset_query: Option<String>,
+    ignored_parameters: Vec<String>,
+    databases: BTreeMap<String, Entry>,
+    users: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    server: String,
+    user: Option<String>,
+    password: Option<String>,
+    pool_size: Option<usize>,
+    mode: Option<Mode>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum Mode {
+    Session,
+    Transaction,
+    Statement,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum State {
+    Pin,
+    Reset,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+enum Method {
+    #[serde(rename = "trust")]
+    Trust,
+    #[serde(rename = "md5")]
+    Md5,
+    #[serde(rename = "scram-sha-256")]
+    Scram,
+}
+
+/// `"500ms"`, `"30s"`, `"10min"`, `"1h"`, or `"off"`.
+#[derive(Clone, Copy)]
+struct Limit(Option<Duration>);
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        limit(&text).map(Self).ok_or_else(|| {
+            serde::de::Error::custom(format!(
+                "{text:?} is no length of time: expected \"500ms\", \"30s\", \"10min\", \"1h\" or \"off\""
+            ))
+        })
+    }
+}
+
+/// A length of time; `off` is the inner `None`.
+#[expect(
+    clippy::option_option,
+    reason = "no length of time, no limit, and a limit"
+)]
+fn limit(text: &str) -> Option<Option<Duration>> {
+    if text == "off" {
+        return Some(None);
+    }
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].trim() {
+        "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    Some(Some(Duration::from_millis(number.checked_mul(unit)?)))
+}
+
+impl From<Mode> for Pooling {
+    fn from(mode: Mode) -> Self {
+        match mode {
+            Mode::Session => Self::Session,
+            Mode::Transaction => Self::Transaction,
+            Mode::Statement => Self::Statement,
+        }
+    }
+}
+
+fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+    let file: Document = toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start).min(text.len());
+        ConfigError::Line {
+            path: path.to_owned(),
+            line: 1 + text[..start].matches('\n').count(),
+            message: error.message().to_owned(),
+        }
+    })?;
+    let whole = |message: String| ConfigError::Whole {
+        path: path.to_owned(),
+        message,
+    };
+    let mut config = Config::default();
+    for text in &file.listen {
+        config.listen.push(text.parse().map_err(whole)?);
+    }
+    for (name, entry) in &file.databases {
+        let database = database(entry)
+            .map_err(|error| whole(format!("[databases.{name}] server: {error}")))?;
+        config.databases.insert(name.clone(), database);
+    }
+    if config.databases.is_empty() {
+        return Err(whole(
+            "no database is given; add one, or [databases.\"*\"] for all: server = \"postgres://host:5432\"".to_owned(),
+        ));
+    }
+    if let Some(listed) = &file.auth_file {
+        // As in PgBouncer's own file, from where the configuration lies.
+        let listed = path.parent().unwrap_or(Path::new(".")).join(listed);
+        config.users = userlist::read(&listed)?;
+    }
+    let own = file.users.iter();
+    config
+        .users
+        .extend(own.map(|(user, text)| (user.clone(), Secret::new(text))));
+    numbers(&file, &mut config).map_err(whole)?;
+    times(&file, &mut config);
+    config.auth = match file.auth {
+        Some(Method::Trust) => Auth::Trust,
+        Some(Method::Md5) => Auth::Md5,
+        Some(Method::Scram) | None => Auth::Scram,
+    };
+    config.pooling = file.mode.map_or(config.pooling, Pooling::from);
+    config.session_state = match file.session_state {
+        Some(State::Reset) => SessionState::Reset,
+        Some(State::Pin) | None => SessionState::Pin,
+    };
+    config.reset_query = file.reset_query.unwrap_or(config.reset_query);
+    config.ignored_parameters = file.ignored_parameters;
+    config.admin_users = file.admin_users;
+    config.stats_users = file.stats_users;
+    Ok(config)
+}
+
+fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
+    for (name, given, kept, least) in [
+        ("pool_size", file.pool_size, &mut config.pool_size, 1),
+        (
+            "max_server_connections",
+            file.max_server_connections,
+            &mut config.max_server_connections,
+            0,
+        ),
+        ("max_clients", file.max_clients, &mut config.max_clients, 1),
+        ("max_waiting", file.max_waiting, &mut config.max_waiting, 0),
+        (
+            "max_prepared",
+            file.max_prepared,
+            &mut config.max_prepared,
+            1,
+        ),
+    ] {
+        match given {
+            Some(number) if number < least => {
+                return Err(format!("{name} = {number}: expected at least {least}"));
+            }
+            Some(number) => *kept = number,
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+fn times(file: &Document, config: &mut Config) {
+    for (given, kept) in [
+        (file.wait_limit, &mut config.wait_limit),
+        (file.server_idle_limit, &mut config.server_idle_limit),
+        (file.server_lifetime, &mut config.server_lifetime),
+        (
+            file.idle_transaction_limit,
+            &mut config.idle_transaction_limit,
+        ),
+        (file.client_idle_limit, &mut config.client_idle_limit),
+        (file.query_limit, &mut config.query_limit),
+    ] {
+        if let Some(Limit(limit)) = given {
+            *kept = limit;
+        }
+    }
+    for (given, kept) in [
+        (file.login_limit, &mut config.login_limit),
+        (file.connect_limit, &mut config.connect_limit),
+        (file.retry_pause, &mut config.retry_pause),
+        (file.stop_limit, &mut config.stop_limit),
+    ] {
+        if let Some(Limit(limit)) = given {
+            *kept = limit.unwrap_or(Duration::MAX / 4);
+        }
+    }
+}
+
+fn database(entry: &Entry) -> Result<Database, String> {
+    let target = Target::parse(&entry.server).map_err(|error| error.to_string())?;
+    let (user, name) = named(&entry.server);
+    let password = entry.password.clone().or_else(|| {
+        let given = user.then(|| target.password.clone());
+        given.flatten()
+    });
+    Ok(Database {
+        addresses: target.addresses,
+        name: name.then_some(target.database),
+        user: entry.user.clone().or_else(|| user.then_some(target.user)),
+        password: password.as_deref().map(Secret::new),
+        pool_size: entry.pool_size,
+        pooling: entry.mode.map(Pooling::from),
+    })
+}
+
+/// Whether a connection string itself names a user and a database.
+fn named(dsn: &str) -> (bool, bool) {
+    let Some((_, rest)) = dsn.split_once("://") else {
+        let has = |name: &str| dsn.split_whitespace().any(|word| word.starts_with(name));
+        return (has("user="), has("dbname="));
+    };
+    let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+    let has = |name: &str| options.split('&').any(|word| word.starts_with(name));
+    let (login, path) = place.split_once('/').unwrap_or((place, ""));
+    (
+        has("user=")
+            || login
+                .rsplit_once('@')
+                .is_some_and(|(user, _)| !user.is_empty()),
+        has("dbname=") || !path.is_empty(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> Result<Config, String> {
+        parse(text, Path::new("/etc/tp.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_whole_file() {
+        let config = config(
+            r#"
+            listen = ["127.0.0.1:6432", "/run/tenbin"]
+            mode = "session"
+            session_state = "reset"
+            pool_size = 7
+            max_server_connections = 30
+            auth = "md5"
+            wait_limit = "1500ms"
+            server_lifetime = "off"
+            [databases."*"]
+            server = "postgres://127.0.0.1:5433"
+            [databases.bench]
+            server = "postgres://app:secret@127.0.0.1/tpcc"
+            pool_size = 3
+            mode = "statement"
+            [users]
+            me = "mine"
+            "#,
+        )
+        .unwrap();
+        assert_eq!(config.listen.len(), 2);
+        assert_eq!(config.listen[1].to_string(), "/run/tenbin/.s.PGSQL.6432");
+        assert_eq!(config.pool_size, 7);
+        assert_eq!(config.max_server_connections, 30);
+        assert_eq!(config.pooling, Pooling::Session);
+        assert_eq!(config.session_state, SessionState::Reset);
+        assert_eq!(config.auth, Auth::Md5);
+        assert_eq!(config.wait_limit, Some(Duration::from_millis(1500)));
+        assert_eq!(config.server_lifetime, None);
+        let all = &config.databases["*"];
+        assert_eq!((&all.name, &all.user), (&None, &None));
+        let bench = &config.databases["bench"];
+        assert_eq!(bench.name.as_deref(), Some("tpcc"));
+        assert_eq!(bench.user.as_deref(), Some("app"));
+        assert_eq!(bench.pool_size, Some(3));
+        assert_eq!(bench.pooling, Some(Pooling::Statement));
+        assert_eq!(
+            bench.password.as_ref().and_then(Secret::plain),
+            Some("secret")
+        );
+        assert!(config.users.contains_key("me"));
+        assert!(!format!("{config:?}").contains("secret"));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        let cases = [
+            ("pool_size = \"x\"", "/etc/tp.toml:1: invalid type"),
+            (
+                "\n\npool_sise = 3",
+                "/etc/tp.toml:3: unknown field `pool_sise`, expected one of",
+            ),
+            ("mode = \"fast\"", "unknown variant `fast`, expected one of"),
+            (
+                "\nwait_limit = \"long\"",
+                "/etc/tp.toml:2: \"long\" is no length of time",
+            ),
+            ("listen = [", "/etc/tp.toml:1:"),
+            ("", "no database is given"),
+            (
+                "pool_size = 0\n[databases.x]\nserver = \"postgres:///\"",
+                "expected at least 1",
+            ),
+            (
+                "[databases.x]\nserver = \"http://\"",
+                "[databases.x] server:",
+            ),
+            (
+                "listen = [\"here\"]\n[databases.x]\nserver = \"postgres:///\"",
+                "here is no address",
+            ),
+        ];
+        for (text, expected) in cases {
+            let error = config(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn lengths_of_time() {
+        assert_eq!(limit("off"), Some(None));
+        assert_eq!(limit("2min"), Some(Some(Duration::from_mins(2))));
+        for bad in ["", "5", "s", "-1s", "5 weeks", "99999999999999999999s"] {
+            assert_eq!(limit(bad), None, "{bad}");
+        }
+    }
+}

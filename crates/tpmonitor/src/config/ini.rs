@@ -1,0 +1,368 @@
+//! `pgbouncer.ini`, so that people can switch.
+
+use super::file::ConfigError;
+use super::{Auth, Config, Database, Listen, Pooling, Secret, userlist};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tenbin_wire::Target;
+
+/// Keys that say how `PgBouncer` itself works, and nothing that somebody could miss here.
+const NEEDLESS: [&str; 17] = [
+    "logfile",
+    "pidfile",
+    "user",
+    "so_reuseport",
+    "pkt_buf",
+    "listen_backlog",
+    "sbuf_loopcnt",
+    "log_connections",
+    "log_disconnections",
+    "log_pooler_errors",
+    "log_stats",
+    "stats_period",
+    "verbose",
+    "syslog",
+    "syslog_ident",
+    "syslog_facility",
+    "unix_socket_mode",
+];
+
+/// Reads it. Notes say what has no effect here.
+pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
+    let mut reader = Reader {
+        config: Config::default(),
+        notes: Vec::new(),
+        folder: path.parent().unwrap_or(Path::new(".")),
+        addresses: "127.0.0.1".to_owned(),
+        port: 6432,
+        sockets: None,
+        users_file: None,
+    };
+    let mut section = String::new();
+    for (number, line) in (1_usize..).zip(text.lines()) {
+        let wrong = |message: String| ConfigError::Line {
+            path: path.to_owned(),
+            line: number,
+            message,
+        };
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(';') || line.starts_with('#') {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[') {
+            let name = name.strip_suffix(']');
+            name.ok_or_else(|| wrong("expected [section]".to_owned()))?
+                .clone_into(&mut section);
+            continue;
+        }
+        let (key, value) = line
+            .split_once('=')
+            .ok_or_else(|| wrong("expected key = value".to_owned()))?;
+        let (key, value) = (key.trim(), value.trim());
+        match section.as_str() {
+            "databases" => reader.database(key, value),
+            "pgbouncer" => reader.setting(key, value),
+            other => {
+                reader
+                    .notes
+                    .push(format!("[{other}] {key} has no effect here"));
+                Ok(())
+            }
+        }
+        .map_err(wrong)?;
+    }
+    reader.finish(path)
+}
+
+struct Reader<'a> {
+    config: Config,
+    notes: Vec<String>,
+    folder: &'a Path,
+    addresses: String,
+    port: u16,
+    sockets: Option<PathBuf>,
+    users_file: Option<PathBuf>,
+}
+
+impl Reader<'_> {
+    fn database(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let given = pairs(value)?;
+        let mut dsn = String::new();
+        for key in ["host", "port"] {
+            if let Some(value) = given.get(key) {
+                let value = value.replace('\\', "\\\\").replace('\'', "\\'");
+                dsn.push_str(&[key, "='", &value, "' "].concat());
+            }
+        }
+        // Only addresses are taken from it.
+        let target =
+            Target::parse(&[&dsn, "user=x"].concat()).map_err(|error| error.to_string())?;
+        let pooling = given.get("pool_mode").map(|mode| pooling(mode));
+        let size = given.get("pool_size").map(|size| number(size));
+        for key in given.keys() {
+            let known = [
+                "host",
+                "port",
+                "dbname",
+                "user",
+                "password",
+                "pool_mode",
+                "pool_size",
+            ];
+            if !known.contains(&key.as_str()) {
+                self.notes
+                    .push(format!("[databases] {name}: {key} has no effect here"));
+            }
+        }
+        let database = Database {
+            addresses: target.addresses,
+            name: given.get("dbname").cloned(),
+            user: given.get("user").cloned(),
+            password: given.get("password").map(|text| Secret::new(text)),
+            pool_size: size.transpose()?,
+            pooling: pooling.transpose()?,
+        };
+        self.config
+            .databases
+            .insert(name.trim_matches('"').to_owned(), database);
+        Ok(())
+    }
+
+    fn setting(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        match key {
+            "listen_addr" => value.clone_into(&mut self.addresses),
+            "listen_port" => {
+                self.port = value
+                    .parse()
+                    .map_err(|_| format!("listen_port = {value}: expected 1 to 65535"))?;
+            }
+            "unix_socket_dir" => {
+                self.sockets = (!value.is_empty()).then(|| PathBuf::from(value));
+            }
+            "auth_type" => {
+                config.auth = match value {
+                    "trust" | "any" => Auth::Trust,
+                    "md5" | "plain" => Auth::Md5,
+                    "scram-sha-256" => Auth::Scram,
+                    _ => {
+                        return Err(format!(
+                            "auth_type = {value}: expected trust, md5 or scram-sha-256"
+                        ));
+                    }
+                };
+            }
+            "auth_file" => self.users_file = Some(self.folder.join(value)),
+            "pool_mode" => config.pooling = pooling(value)?,
+            "default_pool_size" => config.pool_size = number(value)?.max(1),
+            "max_client_conn" => config.max_clients = number(value)?.max(1),
+            "max_prepared_statements" => {
+                // 0 leaves them to clients there; here they are always looked after.
+                let given = number(value)?;
+                if given > 0 {
+                    config.max_prepared = given;
+                }
+            }
+            "admin_users" => config.admin_users = list(value),
+            "stats_users" => config.stats_users = list(value),
+            "ignore_startup_parameters" => config.ignored_parameters = list(value),
+            "server_reset_query" => value.clone_into(&mut config.reset_query),
+            "query_wait_timeout" => config.wait_limit = seconds(value)?,
+            "query_timeout" => config.query_limit = seconds(value)?,
+            "client_idle_timeout" => config.client_idle_limit = seconds(value)?,
+            "idle_transaction_timeout" => config.idle_transaction_limit = seconds(value)?,
+            "server_idle_timeout" => config.server_idle_limit = seconds(value)?,
+            "server_lifetime" => config.server_lifetime = seconds(value)?,
+            "client_login_timeout" => set(&mut config.login_limit, value)?,
+            "server_connect_timeout" => set(&mut config.connect_limit, value)?,
+            "server_login_retry" => set(&mut config.retry_pause, value)?,
+            _ if NEEDLESS.contains(&key) => {}
+            _ => self.notes.push(format!("{key} has no effect here")),
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
+        let whole = |message: String| ConfigError::Whole {
+            path: path.to_owned(),
+            message,
+        };
+        for name in list(&self.addresses) {
+            let ip = match name.as_str() {
+                "*" => vec![
+                    IpAddr::from(Ipv4Addr::UNSPECIFIED),
+                    IpAddr::from(Ipv6Addr::UNSPECIFIED),
+                ],
+                "localhost" => vec![IpAddr::from(Ipv4Addr::LOCALHOST)],
+                _ => vec![name.parse().map_err(|_| {
+                    whole(format!("listen_addr: {name} is no address of this machine"))
+                })?],
+            };
+            let listen = ip.into_iter();
+            let port = self.port;
+            self.config
+                .listen
+                .extend(listen.map(|ip| Listen::Tcp(SocketAddr::new(ip, port))));
+        }
+        if let Some(folder) = &self.sockets {
+            let socket = folder.join(format!(".s.PGSQL.{}", self.port));
+            self.config.listen.push(Listen::Unix(socket));
+        }
+        if let Some(file) = &self.users_file {
+            self.config.users = userlist::read(file)?;
+        }
+        if self.config.databases.is_empty() {
+            return Err(whole("[databases] has no database".to_owned()));
+        }
+        Ok((self.config, self.notes))
+    }
+}
+
+fn pooling(text: &str) -> Result<Pooling, String> {
+    match text {
+        "session" => Ok(Pooling::Session),
+        "transaction" => Ok(Pooling::Transaction),
+        "statement" => Ok(Pooling::Statement),
+        _ => Err(format!(
+            "{text}: expected session, transaction or statement"
+        )),
+    }
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.parse()
+        .map_err(|_| format!("{text}: expected a number"))
+}
+
+/// Seconds, perhaps with a fraction; 0 is no limit.
+fn seconds(text: &str) -> Result<Option<Duration>, String> {
+    let given: f64 = text
+        .parse()
+        .map_err(|_| format!("{text}: expected a number of seconds"))?;
+    let limit = Duration::try_from_secs_f64(given)
+        .map_err(|_| format!("{text}: expected a number of seconds"))?;
+    Ok((!limit.is_zero()).then_some(limit))
+}
+
+fn set(kept: &mut Duration, text: &str) -> Result<(), String> {
+    if let Some(limit) = seconds(text)? {
+        *kept = limit;
+    }
+    Ok(())
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(|word| word.trim().to_owned())
+        .filter(|word| !word.is_empty())
+        .collect()
+}
+
+/// `key=value key='a value'`; a quote inside quotes is doubled.
+fn pairs(mut text: &str) -> Result<BTreeMap<String, String>, String> {
+    let mut found = BTreeMap::new();
+    loop {
+        text = text.trim_start();
+        if text.is_empty() {
+            return Ok(found);
+        }
+        let (key, rest) = text
+            .split_once('=')
+            .ok_or_else(|| format!("{text}: expected key=value"))?;
+        let rest = rest.trim_start();
+        let mut value = String::new();
+        if let Some(mut quoted) = rest.strip_prefix('\'') {
+            loop {
+                let end = quoted
+                    .find('\'')
+                    .ok_or_else(|| "a quote is not closed".to_owned())?;
+                value.push_str(&quoted[..end]);
+                quoted = &quoted[end + 1..];
+                match quoted.strip_prefix('\'') {
+                    Some(after) => {
+                        value.push('\'');
+                        quoted = after;
+                    }
+                    None => break,
+                }
+            }
+            text = quoted;
+        } else {
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            value.push_str(&rest[..end]);
+            text = &rest[end..];
+        }
+        found.insert(key.trim().to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_as_the_distribution_ships_it_with_what_people_change() {
+        let text = "\
+;; a comment
+[databases]
+bench = host=127.0.0.1 port=5433 dbname=tpcc user=app password='it''s' pool_size=4 pool_mode=session
+* = host=127.0.0.1 auth_user=x
+
+[users]
+;; user1 = pool_mode=transaction
+
+[pgbouncer]
+logfile = /var/log/postgresql/pgbouncer.log
+listen_addr = 127.0.0.1, ::1
+listen_port = 7000
+unix_socket_dir = /tmp
+auth_type = scram-sha-256
+pool_mode = transaction
+default_pool_size = 33
+max_client_conn = 444
+query_wait_timeout = 0
+server_idle_timeout = 1.5
+ignore_startup_parameters = extra_float_digits, options
+dns_max_ttl = 15
+";
+        let (config, notes) = parse(text, Path::new("/etc/pgbouncer.ini")).unwrap();
+        let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            listen,
+            ["127.0.0.1:7000", "[::1]:7000", "/tmp/.s.PGSQL.7000"]
+        );
+        let bench = &config.databases["bench"];
+        assert_eq!(bench.name.as_deref(), Some("tpcc"));
+        assert_eq!(bench.password.as_ref().unwrap().plain(), Some("it's"));
+        assert_eq!(bench.pooling, Some(Pooling::Session));
+        assert_eq!(bench.pool_size, Some(4));
+        assert_eq!((config.pool_size, config.max_clients), (33, 444));
+        assert_eq!(config.wait_limit, None);
+        assert_eq!(config.server_idle_limit, Some(Duration::from_millis(1500)));
+        assert_eq!(config.ignored_parameters, ["extra_float_digits", "options"]);
+        assert_eq!(
+            notes,
+            [
+                "[databases] *: auth_user has no effect here",
+                "dns_max_ttl has no effect here"
+            ]
+        );
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, expected) in [
+            ("[databases\n", "x.ini:1: expected [section]"),
+            ("[pgbouncer]\npool_mode = fast", "x.ini:2: fast: expected"),
+            ("[pgbouncer]\nnonsense", "x.ini:2: expected key = value"),
+            ("[pgbouncer]\nauth_type = pam", "x.ini:2: auth_type = pam"),
+            ("[databases]\na = host='x", "x.ini:2: a quote"),
+            ("[pgbouncer]\n", "x.ini: [databases] has no database"),
+        ] {
+            let error = parse(text, Path::new("x.ini")).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{text:?}: {error}");
+        }
+    }
+}

@@ -1,0 +1,667 @@
+//! The monitor's own database: what `psql -d tenbin` shows and does, in `PgBouncer`'s columns.
+
+use super::Serving;
+use super::client::{Client, Stage};
+use super::pool::{Pool, PoolId, Totals};
+use super::server::{Server, Stage2};
+use crate::config::{Config, Listen, Pooling};
+use crate::log::{Level, line};
+use crate::messages::{
+    AUTHENTICATION_OK, Severity, command_complete, data_row, error, message, parameter, ready,
+    row_description, word,
+};
+use crate::relay::Mode;
+use crate::scan::{self, Step};
+use crate::slab::Id;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tenbin_wire::Address;
+
+/// Names of the monitor's own database.
+pub(super) const NAMES: [&str; 2] = ["tenbin", "pgbouncer"];
+
+/// A table to show.
+struct Table {
+    columns: &'static [&'static str],
+    rows: Vec<Vec<Option<String>>>,
+}
+
+type Said = Result<Vec<u8>, (&'static str, String)>;
+
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, STATS, DATABASES, USERS, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, SHUTDOWN";
+
+impl Serving {
+    /// Whether a client wants the monitor itself.
+    pub(super) fn is_admin_database(&self, name: &str) -> bool {
+        NAMES.contains(&name) && !self.config.databases.contains_key(name)
+    }
+
+    /// Lets a user in that may look.
+    pub(super) fn admit_admin(&mut self, id: Id, user: &str) {
+        let config = &self.config;
+        let named = |users: &[String]| users.iter().any(|known| known == user);
+        let commands = named(&config.admin_users);
+        if !commands && !named(&config.stats_users) {
+            return self.expel(
+                id,
+                "42501",
+                "not allowed: the user is neither among admin_users nor among stats_users",
+            );
+        }
+        let mut out = AUTHENTICATION_OK.to_vec();
+        let version = concat!(env!("CARGO_PKG_VERSION"), "/tenbin");
+        for (name, value) in [
+            ("server_version", version),
+            ("client_encoding", "UTF8"),
+            ("server_encoding", "UTF8"),
+            ("DateStyle", "ISO"),
+            ("TimeZone", "GMT"),
+            ("standard_conforming_strings", "on"),
+            ("is_superuser", "on"),
+        ] {
+            parameter(&mut out, name.as_bytes(), value.as_bytes());
+        }
+        message(&mut out, b'K', |out| {
+            out.extend_from_slice(&word(id.number() as usize + 1));
+            out.extend_from_slice(&[0; 4]);
+        });
+        ready(&mut out, b'I');
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.stage = Stage::Admin { commands };
+        if !client.conn.send(&self.epoll, &out) {
+            self.drop_client(id);
+        }
+    }
+
+    /// Answers what an administrator sends. Simple queries only.
+    pub(super) fn administrate(&mut self, id: Id, input: &[u8]) {
+        let mut at = 0;
+        loop {
+            let found = match scan::from_client(&input[at..]) {
+                Ok(Step::Message(found)) if found.missing == 0 => found,
+                Ok(Step::Message(_)) => {
+                    return self.expel(id, "54000", "the command is too long");
+                }
+                Ok(Step::Wait) => break,
+                Err(bad) => return self.expel(id, "08P01", &bad.to_string()),
+            };
+            at += found.bytes.len();
+            let out = match found.tag {
+                b'X' => return self.drop_client(id),
+                b'Q' => {
+                    let text = found.body().strip_suffix(b"\0").unwrap_or_default();
+                    let text = String::from_utf8_lossy(text).into_owned();
+                    self.command(id, &text)
+                }
+                _ => {
+                    let text = "the TP monitor's own database takes simple queries only";
+                    return self.expel(id, "08P01", text);
+                }
+            };
+            let Some(client) = self.clients.get_mut(id) else {
+                return;
+            };
+            if !client.conn.send(&self.epoll, &out) {
+                return self.drop_client(id);
+            }
+        }
+        if let Some(client) = self.clients.get_mut(id) {
+            client.conn.keep(&input[at..]);
+        }
+    }
+
+    fn command(&mut self, id: Id, text: &str) -> Vec<u8> {
+        let text = text.trim().trim_end_matches(';').trim();
+        let words: Vec<String> = text
+            .split_whitespace()
+            .map(|word| word.trim_matches('"').to_lowercase())
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let commands = match self.clients.get(id).map(|client| &client.stage) {
+            Some(Stage::Admin { commands }) => *commands,
+            _ => false,
+        };
+        let said = match words.as_slice() {
+            ["show", what, ..] => self.show(what),
+            // Drivers say these when they connect.
+            ["set", ..] => done("SET"),
+            [] => Ok(vec![b'I', 0, 0, 0, 4]),
+            _ if !commands => Err(("42501", "admin access needed".to_owned())),
+            ["pause"] => {
+                self.paused = true;
+                line(Level::Info, "paused: requests wait", &[]);
+                done("PAUSE")
+            }
+            ["resume"] => {
+                self.paused = false;
+                self.due.extend((0..self.pools.len()).map(PoolId));
+                line(Level::Info, "resumed", &[]);
+                done("RESUME")
+            }
+            ["reload"] => match self.reload() {
+                Ok(()) => done("RELOAD"),
+                Err(error) => Err(("F0000", error)),
+            },
+            ["kill"] => {
+                self.kill(None);
+                done("KILL")
+            }
+            ["kill", database] => {
+                self.kill(Some(database));
+                done("KILL")
+            }
+            ["shutdown"] => {
+                self.stop();
+                done("SHUTDOWN")
+            }
+            _ => Err((
+                "42601",
+                format!("invalid command {text:?}; there are: {HELP}"),
+            )),
+        };
+        let mut out = said.unwrap_or_else(|(sqlstate, text)| {
+            let mut out = Vec::new();
+            error(&mut out, Severity::Error, sqlstate, &text);
+            out
+        });
+        ready(&mut out, b'I');
+        out
+    }
+
+    /// Ends every session with a database, on both sides, at once.
+    fn kill(&mut self, database: Option<&str>) {
+        let mut text = Vec::new();
+        error(
+            &mut text,
+            Severity::Fatal,
+            "57P01",
+            "terminating connection due to administrator command",
+        );
+        let here = |pool: &Pool| database.is_none_or(|name| pool.key.database == name);
+        for id in self.clients.ids() {
+            let pool = self.clients.get(id).and_then(|client| client.pool);
+            if pool.is_some_and(|pool| here(&self.pools[pool.0])) {
+                self.dismiss(id, &text);
+            }
+        }
+        for id in self.servers.ids() {
+            let pool = self.servers.get(id).map(|server| server.pool);
+            if pool.is_some_and(|pool| here(&self.pools[pool.0])) {
+                self.close_server(id, "killed by an administrator");
+            }
+        }
+    }
+
+    fn show(&self, what: &str) -> Said {
+        let table = match what {
+            "pools" => self.show_pools(),
+            "clients" => self.show_clients(),
+            "servers" => self.show_servers(),
+            "stats" => self.show_stats(),
+            "databases" => self.show_databases(),
+            "users" => Table {
+                columns: &["name", "pool_mode"],
+                rows: self
+                    .config
+                    .users
+                    .keys()
+                    .map(|name| vec![text(name), None])
+                    .collect(),
+            },
+            "lists" => self.show_lists(),
+            "config" => show_config(&self.config),
+            "version" => Table {
+                columns: &["version"],
+                rows: vec![vec![text(concat!("tenbin ", env!("CARGO_PKG_VERSION")))]],
+            },
+            "help" => Table {
+                columns: &["commands"],
+                rows: vec![vec![text(HELP)]],
+            },
+            _ => {
+                return Err((
+                    "42601",
+                    format!(
+                        "there is no SHOW {}; there are: {HELP}",
+                        what.to_uppercase()
+                    ),
+                ));
+            }
+        };
+        let mut out = Vec::new();
+        row_description(&mut out, table.columns.iter().copied());
+        for row in &table.rows {
+            data_row(&mut out, row);
+        }
+        command_complete(&mut out, "SHOW");
+        Ok(out)
+    }
+
+    fn show_pools(&self) -> Table {
+        let rows = self.pools.iter().enumerate().map(|(index, pool)| {
+            let servers = || {
+                self.servers
+                    .iter()
+                    .map(|(_, server)| server)
+                    .filter(move |server| server.pool.0 == index)
+            };
+            let active = servers().filter(|server| server.client.is_some()).count();
+            let cancelled = servers().filter(|server| server.cancels > 0).count();
+            let busy = servers().filter(|server| server.own.is_some()).count();
+            let longest = self
+                .clients
+                .iter()
+                .filter(|(_, client)| client.pool == Some(PoolId(index)) && client.ticket.is_some())
+                .map(|(_, client)| self.now.saturating_duration_since(client.since))
+                .max()
+                .unwrap_or_default();
+            vec![
+                text(&pool.key.database),
+                text(&pool.key.user),
+                number(pool.clients - pool.waiting),
+                number(pool.waiting),
+                number(self.cancels.len()),
+                number(0),
+                number(active),
+                number(cancelled),
+                number(cancelled),
+                number(pool.idle.len()),
+                number(0),
+                number(busy),
+                number(pool.connecting),
+                number(longest.as_secs()),
+                number(longest.subsec_micros()),
+                text(mode_name(pool.mode)),
+            ]
+        });
+        Table {
+            columns: &[
+                "database",
+                "user",
+                "cl_active",
+                "cl_waiting",
+                "cl_active_cancel_req",
+                "cl_waiting_cancel_req",
+                "sv_active",
+                "sv_active_cancel",
+                "sv_being_canceled",
+                "sv_idle",
+                "sv_used",
+                "sv_tested",
+                "sv_login",
+                "maxwait",
+                "maxwait_us",
+                "pool_mode",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
+    fn show_clients(&self) -> Table {
+        let rows = self
+            .clients
+            .iter()
+            .map(|(id, client)| self.client_row(id, client));
+        Table {
+            columns: &SOCKETS,
+            rows: rows.collect(),
+        }
+    }
+
+    fn client_row(&self, id: Id, client: &Client) -> Vec<Option<String>> {
+        let waits = client.ticket.is_some();
+        let state = match (&client.stage, waits) {
+            (_, true) => "waiting",
+            (Stage::New | Stage::Proving(_) | Stage::Joining(_), _) => "login",
+            (Stage::Leaving, _) => "closing",
+            (Stage::Ready | Stage::Admin { .. }, _) => "active",
+        };
+        let key = client.pool.map(|pool| &self.pools[pool.0].key);
+        let waited = self.now.saturating_duration_since(client.since);
+        let waited = if waits { waited } else { Duration::ZERO };
+        let own = |fd| rustix::net::getsockname(fd).ok();
+        let peer = |fd| rustix::net::getpeername(fd).ok().flatten();
+        let (address, port) = place(peer(client.conn.fd()).and_then(|name| name.try_into().ok()));
+        let (own_address, own_port) =
+            place(own(client.conn.fd()).and_then(|name| name.try_into().ok()));
+        let name = crate::parameters::carried(b"application_name")
+            .and_then(|index| self.parameters.value(client.set, index))
+            .map(|value| String::from_utf8_lossy(value).into_owned());
+        vec![
+            text("C"),
+            key.map(|key| key.user.clone()).or_else(|| text("")),
+            key.map(|key| key.database.clone())
+                .or_else(|| text("tenbin")),
+            text(state),
+            address,
+            port,
+            own_address,
+            own_port,
+            self.clock(client.connected),
+            self.clock(client.since),
+            number(waited.as_secs()),
+            number(waited.subsec_micros()),
+            number(0),
+            Some(format!("c{}", id.number())),
+            client
+                .server
+                .map(|server| format!("s{}", server.number()))
+                .or_else(|| text("")),
+            number(0),
+            text(""),
+            name.or_else(|| text("")),
+        ]
+    }
+
+    fn show_servers(&self) -> Table {
+        let rows = self
+            .servers
+            .iter()
+            .map(|(id, server)| self.server_row(id, server));
+        Table {
+            columns: &SOCKETS,
+            rows: rows.collect(),
+        }
+    }
+
+    fn server_row(&self, id: Id, server: &Server) -> Vec<Option<String>> {
+        let state = match (&server.stage, server.client, server.own) {
+            (Stage2::Connecting | Stage2::Starting(_), ..) => "login",
+            (_, Some(_), _) => "active",
+            (_, None, Some(_)) => "tested",
+            _ => "idle",
+        };
+        let key = &self.pools[server.pool.0].key;
+        let (address, port) = match &server.address {
+            Address::Unix(path) => (Some(path.display().to_string()), number(0)),
+            Address::Tcp(name) => place(Some(*name)),
+        };
+        let own = rustix::net::getsockname(server.conn.fd()).ok();
+        let (own_address, own_port) = place(own.and_then(|name| name.try_into().ok()));
+        vec![
+            text("S"),
+            text(&key.user),
+            text(&key.database),
+            text(state),
+            address,
+            port,
+            own_address,
+            own_port,
+            self.clock(server.since),
+            self.clock(server.used_at),
+            number(0),
+            number(0),
+            number(usize::from(server.condemned)),
+            Some(format!("s{}", id.number())),
+            server
+                .client
+                .map(|client| format!("c{}", client.number()))
+                .or_else(|| text("")),
+            number(server.process_id),
+            text(""),
+            text(""),
+        ]
+    }
+
+    fn show_stats(&self) -> Table {
+        let mut databases: BTreeMap<&str, (Totals, Totals)> = BTreeMap::new();
+        for pool in &self.pools {
+            let (all, period) = databases.entry(&pool.key.database).or_default();
+            all.add(&pool.totals);
+            period.add(&pool.period);
+        }
+        let seconds = super::ticks::PERIOD.as_secs();
+        let micros = |time: Duration| number(time.as_micros());
+        let each = |time: Duration, count: u64| number(time.as_micros() / u128::from(count.max(1)));
+        let rows = databases.into_iter().map(|(name, (all, last))| {
+            vec![
+                text(name),
+                number(all.transactions),
+                number(all.queries),
+                number(all.received_bytes),
+                number(all.sent_bytes),
+                micros(all.transaction_time),
+                micros(all.query_time),
+                micros(all.wait),
+                number(last.transactions / seconds),
+                number(last.queries / seconds),
+                number(last.received_bytes / seconds),
+                number(last.sent_bytes / seconds),
+                each(last.transaction_time, last.transactions),
+                each(last.query_time, last.queries),
+                each(last.wait, last.transactions),
+            ]
+        });
+        Table {
+            columns: &[
+                "database",
+                "total_xact_count",
+                "total_query_count",
+                "total_received",
+                "total_sent",
+                "total_xact_time",
+                "total_query_time",
+                "total_wait_time",
+                "avg_xact_count",
+                "avg_query_count",
+                "avg_recv",
+                "avg_sent",
+                "avg_xact_time",
+                "avg_query_time",
+                "avg_wait_time",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
+    fn show_databases(&self) -> Table {
+        let rows = self.config.databases.iter().map(|(name, database)| {
+            let used = self.pools.iter().filter(|pool| pool.database == *database);
+            let (host, port) = match database.addresses.first() {
+                Some(Address::Tcp(name)) => (text(&name.ip().to_string()), number(name.port())),
+                Some(Address::Unix(path)) => (Some(path.display().to_string()), number(0)),
+                None => (None, None),
+            };
+            let pooling = database.pooling.unwrap_or(self.config.pooling);
+            vec![
+                text(name),
+                host,
+                port,
+                text(database.name.as_deref().unwrap_or(name)),
+                database.user.clone(),
+                number(database.pool_size.unwrap_or(self.config.pool_size)),
+                number(0),
+                number(0),
+                text(pooling_name(pooling)),
+                number(self.config.max_server_connections),
+                number(used.map(|pool| pool.servers).sum::<usize>()),
+                number(usize::from(self.paused)),
+                number(0),
+            ]
+        });
+        Table {
+            columns: &[
+                "name",
+                "host",
+                "port",
+                "database",
+                "force_user",
+                "pool_size",
+                "min_pool_size",
+                "reserve_pool",
+                "pool_mode",
+                "max_connections",
+                "current_connections",
+                "paused",
+                "disabled",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
+    fn show_lists(&self) -> Table {
+        let used = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.client.is_some())
+            .count();
+        let rows = [
+            ("databases", self.config.databases.len()),
+            ("users", self.config.users.len()),
+            ("pools", self.pools.len()),
+            ("free_clients", 0),
+            ("used_clients", self.clients.len()),
+            ("login_clients", {
+                let login =
+                    |client: &Client| !matches!(client.stage, Stage::Ready | Stage::Admin { .. });
+                self.clients
+                    .iter()
+                    .filter(|(_, client)| login(client))
+                    .count()
+            }),
+            ("free_servers", self.servers.len() - used),
+            ("used_servers", used),
+            ("dns_names", 0),
+            ("dns_zones", 0),
+            ("dns_queries", 0),
+            ("dns_pending", 0),
+        ];
+        Table {
+            columns: &["list", "items"],
+            rows: rows
+                .into_iter()
+                .map(|(name, count)| vec![text(name), number(count)])
+                .collect(),
+        }
+    }
+
+    /// A moment of the past as the time of day.
+    fn clock(&self, then: std::time::Instant) -> Option<String> {
+        let ago = self.now.saturating_duration_since(then);
+        let at = std::time::SystemTime::now().checked_sub(ago)?;
+        Some(crate::log::Utc(at).to_string())
+    }
+}
+
+/// Columns of clients and servers alike.
+const SOCKETS: [&str; 18] = [
+    "type",
+    "user",
+    "database",
+    "state",
+    "addr",
+    "port",
+    "local_addr",
+    "local_port",
+    "connect_time",
+    "request_time",
+    "wait",
+    "wait_us",
+    "close_needed",
+    "ptr",
+    "link",
+    "remote_pid",
+    "tls",
+    "application_name",
+];
+
+fn show_config(config: &Config) -> Table {
+    let usual = Config::default();
+    let rows =
+        settings(config)
+            .into_iter()
+            .zip(settings(&usual))
+            .map(|((name, value), (_, default))| {
+                let changeable = if name == "listen" { "no" } else { "yes" };
+                vec![text(name), Some(value), Some(default), text(changeable)]
+            });
+    Table {
+        columns: &["key", "value", "default", "changeable"],
+        rows: rows.collect(),
+    }
+}
+
+/// Every setting that is no secret.
+fn settings(config: &Config) -> Vec<(&'static str, String)> {
+    let time = |limit: Duration| format!("{}ms", limit.as_millis());
+    let limit = |limit: Option<Duration>| limit.map_or_else(|| "off".to_owned(), time);
+    let listen: Vec<String> = config.listen.iter().map(Listen::to_string).collect();
+    vec![
+        ("listen", listen.join(", ")),
+        ("mode", pooling_name(config.pooling).to_owned()),
+        (
+            "session_state",
+            format!("{:?}", config.session_state).to_lowercase(),
+        ),
+        ("auth", format!("{:?}", config.auth).to_lowercase()),
+        ("pool_size", config.pool_size.to_string()),
+        (
+            "max_server_connections",
+            config.max_server_connections.to_string(),
+        ),
+        ("max_clients", config.max_clients.to_string()),
+        ("max_waiting", config.max_waiting.to_string()),
+        ("max_prepared", config.max_prepared.to_string()),
+        ("wait_limit", limit(config.wait_limit)),
+        ("login_limit", time(config.login_limit)),
+        ("connect_limit", time(config.connect_limit)),
+        ("retry_pause", time(config.retry_pause)),
+        ("server_idle_limit", limit(config.server_idle_limit)),
+        ("server_lifetime", limit(config.server_lifetime)),
+        (
+            "idle_transaction_limit",
+            limit(config.idle_transaction_limit),
+        ),
+        ("client_idle_limit", limit(config.client_idle_limit)),
+        ("query_limit", limit(config.query_limit)),
+        ("stop_limit", time(config.stop_limit)),
+        ("reset_query", config.reset_query.clone()),
+        ("ignored_parameters", config.ignored_parameters.join(", ")),
+        ("admin_users", config.admin_users.join(", ")),
+        ("stats_users", config.stats_users.join(", ")),
+    ]
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a cell, which may be NULL")]
+fn text(value: &str) -> Option<String> {
+    Some(value.to_owned())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "a cell, which may be NULL")]
+#[expect(clippy::needless_pass_by_value, reason = "numbers")]
+fn number(value: impl ToString) -> Option<String> {
+    Some(value.to_string())
+}
+
+fn place(name: Option<SocketAddr>) -> (Option<String>, Option<String>) {
+    name.map_or_else(
+        || (text("unix"), number(0)),
+        |name| (number(name.ip()), number(name.port())),
+    )
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "one of the answers to a command")]
+fn done(tag: &str) -> Said {
+    let mut out = Vec::new();
+    command_complete(&mut out, tag);
+    Ok(out)
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Session => "session",
+        Mode::Transaction => "transaction",
+        Mode::Statement => "statement",
+    }
+}
+
+fn pooling_name(pooling: Pooling) -> &'static str {
+    match pooling {
+        Pooling::Session => "session",
+        Pooling::Transaction => "transaction",
+        Pooling::Statement => "statement",
+    }
+}

@@ -1,0 +1,141 @@
+//! State of sessions: carried along, kept by its client, or taken away; never another's.
+
+use crate::support::Running;
+use crate::support::raw::{Raw, query, startup};
+use tenbin_tpmonitor::{Config, SessionState};
+
+fn one(config: &mut Config) {
+    config.pool_size = 1;
+}
+
+#[test]
+fn reported_parameters_follow_their_client() {
+    let monitor = Running::start(one);
+    let (mut one, mut other) = (monitor.raw(), monitor.raw());
+    let usual = other.value("SHOW TimeZone");
+    one.send(&query(
+        "SET TimeZone TO 'Asia/Tokyo'; SET application_name = 'it''s me'",
+    ));
+    one.until_ready();
+    assert_eq!(other.value("SHOW TimeZone"), usual);
+    assert_eq!(other.value("SHOW application_name"), "");
+    assert_eq!(one.value("SHOW TimeZone"), "Asia/Tokyo");
+    assert_eq!(one.value("SHOW application_name"), "it's me");
+    // What is rolled back was never set.
+    other.send(&query("BEGIN; SET DateStyle = 'German'; ROLLBACK"));
+    other.until_ready();
+    assert_eq!(one.value("SHOW DateStyle"), other.value("SHOW DateStyle"));
+    one.send(&query("RESET ALL"));
+    one.until_ready();
+    assert_eq!(one.value("SHOW TimeZone"), usual);
+}
+
+#[test]
+fn values_of_the_log_in_are_told_as_the_server_spells_them() {
+    let monitor = Running::start(one);
+    let more = [
+        ("user", "postgres"),
+        ("TimeZone", "utc"),
+        ("DateStyle", "german"),
+    ];
+    for _ in 0..2 {
+        let mut client = Raw::open(monitor.address);
+        client.send(&startup(0x0003_0000, &more));
+        let told: Vec<Vec<u8>> = client
+            .until_ready()
+            .into_iter()
+            .filter(|reply| reply.tag == 'S')
+            .map(|reply| reply.body)
+            .collect();
+        assert!(told.contains(&b"TimeZone\0UTC\0".to_vec()));
+        assert!(told.contains(&b"DateStyle\0German, DMY\0".to_vec()));
+        assert_eq!(client.value("SHOW DateStyle"), "German, DMY");
+    }
+    let mut wrong = Raw::open(monitor.address);
+    wrong.send(&startup(
+        0x0003_0000,
+        &[("user", "postgres"), ("TimeZone", "nowhere")],
+    ));
+    assert_eq!(wrong.reply().field(b'C'), "22023");
+    // Others make a pool of their own, whose servers have them from the start.
+    let mut extra = Raw::log_in(
+        monitor.address,
+        "postgres",
+        &[
+            ("options", "-c statement_timeout=4321"),
+            ("search_path", "pg_catalog"),
+        ],
+    );
+    assert_eq!(extra.value("SHOW statement_timeout"), "4321ms");
+    assert_eq!(extra.value("SHOW search_path"), "pg_catalog");
+    assert_eq!(monitor.raw().value("SHOW statement_timeout"), "0");
+}
+
+#[test]
+fn a_client_with_state_of_its_own_keeps_its_server() {
+    let monitor = Running::start(|config| config.pool_size = 2);
+    for sql in [
+        "SET statement_timeout = 1234",
+        "CREATE TEMP TABLE pinned (a int)",
+        "SELECT pg_advisory_lock(42)",
+        "LISTEN pinned",
+        "PREPARE pinned AS SELECT 1",
+        "BEGIN; DECLARE pinned CURSOR WITH HOLD FOR SELECT 1; COMMIT",
+    ] {
+        let mut client = monitor.raw();
+        client.send(&query(sql));
+        assert!(
+            client.until_ready().iter().all(|reply| reply.tag != 'E'),
+            "{sql}"
+        );
+        let pid = client.value("SELECT pg_backend_pid()");
+        for _ in 0..3 {
+            let other = monitor.raw().value("SELECT pg_backend_pid()");
+            assert_ne!(other, pid, "{sql}");
+        }
+        assert_eq!(client.value("SELECT pg_backend_pid()"), pid, "{sql}");
+        client.send(&query("DISCARD ALL"));
+        assert_eq!(client.tags(1), "CZ", "{sql}");
+        drop(client);
+    }
+    // What one left behind when it went is gone.
+    let mut gone = monitor.raw();
+    gone.send(&query(
+        "SET statement_timeout = 1234; SELECT pg_advisory_lock(43)",
+    ));
+    gone.until_ready();
+    drop(gone);
+    let (mut one, mut other) = (monitor.raw(), monitor.raw());
+    for client in [&mut one, &mut other] {
+        client.send(&query("BEGIN"));
+        assert_eq!(client.tags(1), "CZ");
+        assert_eq!(client.value("SHOW statement_timeout"), "0");
+    }
+    assert_eq!(one.value("SELECT pg_try_advisory_xact_lock(43)"), "t");
+}
+
+#[test]
+fn notifications_reach_the_one_who_listens() {
+    let monitor = Running::start(|config| config.pool_size = 2);
+    let (mut listener, mut other) = (monitor.raw(), monitor.raw());
+    listener.send(&query("LISTEN news"));
+    assert_eq!(listener.tags(1), "CZ");
+    other.send(&query("NOTIFY news, 'now'"));
+    assert_eq!(other.tags(1), "CZ");
+    let told = listener.reply();
+    assert_eq!(told.tag, 'A');
+    assert!(told.body.ends_with(b"news\0now\0"));
+}
+
+#[test]
+fn where_it_is_so_configured_state_is_taken_away() {
+    let monitor = Running::start(|config| {
+        config.pool_size = 1;
+        config.session_state = SessionState::Reset;
+    });
+    let (mut one, mut other) = (monitor.raw(), monitor.raw());
+    one.send(&query("SET statement_timeout = 1234"));
+    assert_eq!(one.tags(1), "CZ");
+    assert_eq!(other.value("SHOW statement_timeout"), "0");
+    assert_eq!(one.value("SHOW statement_timeout"), "0");
+}
