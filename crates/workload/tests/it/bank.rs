@@ -98,7 +98,7 @@ fn portrait(database: &Database) -> Vec<String> {
 #[test]
 fn tenbins_tables_cannot_be_told_from_pgbenchs() {
     for (threads, fillfactor) in [(1, 100), (3, 70)] {
-        let (ours, theirs) = (Database::new(), Database::new());
+        let (ours, theirs) = (Database::alone(), Database::new());
         let options = LoadOptions {
             size: Size::pgbench(2),
             threads,

@@ -200,13 +200,13 @@ fn the_data_are_the_same_however_they_are_loaded() {
         foreign_keys: true,
         ..small_options(7)
     };
-    let reference = Database::new();
+    let reference = Database::alone();
     reference.load(&options(1, None)).unwrap();
     assert_furnished(&reference, 10, 9);
     let expected = digests(&reference);
     // Two connections copy whole tables, nine share the large ones, partitions go one by one.
     for (threads, partitions, leaves) in [(2, None, 9), (9, None, 9), (3, Some(4), 3 + 6 * 4)] {
-        let database = Database::new();
+        let database = Database::on(Arc::clone(&reference.server), "template0");
         database.load(&options(threads, partitions)).unwrap();
         assert_furnished(&database, 10, leaves);
         assert_eq!(
@@ -216,7 +216,7 @@ fn the_data_are_the_same_however_they_are_loaded() {
         );
         assert!(failed(&database.check(&small(), 2)).is_empty());
     }
-    let other = Database::new();
+    let other = Database::on(Arc::clone(&reference.server), "template0");
     other
         .load(&LoadOptions {
             seed: 2,
