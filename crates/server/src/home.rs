@@ -174,7 +174,9 @@ impl Home {
             })
             .unwrap_or_else(|| Err(std::io::ErrorKind::TimedOut.into()))
             .map_err(Error::io("wait for initdb in", &record.root))?;
+        let gate = signals::gate();
         let _ = fs::remove_file(&password_file);
+        drop(gate);
         if output.status.success() {
             return Ok(());
         }
@@ -263,21 +265,23 @@ impl Home {
             &cluster,
         );
         let path = record.configuration();
+        let gate = signals::gate();
         fs::write(&path, text).map_err(Error::io("write", &path))?;
         let child = self.spawn()?;
+        drop(gate);
         let pid = child.id();
         self.child = Some(child);
         self.wait_until_ready(pid)?;
         self.claim.update(|record| record.note_shared_memory(pid))
     }
 
+    /// To be called with the gate held.
     fn spawn(&self) -> Result<Child, Error> {
         let record = self.claim.record();
         let program = self.plan.installation.bin.join("postgres");
         let path = record.log();
         let log = File::create(&path).map_err(Error::io("write", &path))?;
         let also = log.try_clone().map_err(Error::io("write", &path))?;
-        let _gate = signals::gate();
         self.plan
             .account
             .command(&program)
@@ -339,7 +343,9 @@ impl Home {
         let mut client = server::connect(&self.target())?;
         for (number, (name, parent)) in self.plan.tablespaces.iter().enumerate() {
             let location = self.place_in(parent).join(format!("tablespace-{number}"));
+            let gate = signals::gate();
             self.make_private(&location)?;
+            drop(gate);
             let statement = format!(
                 "CREATE TABLESPACE {} LOCATION {}",
                 server::quote_identifier(name),

@@ -74,8 +74,9 @@ pub(crate) fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// Every process that works in `directory` (as all of a server's do in its data
-/// directory) or has been started with it as an argument (as `initdb` is).
+/// Every process that works in `directory` (as all of a server's do in its data directory), has
+/// been started with it as an argument (as `initdb` is) or with it as `PGDATA` (as what `initdb`
+/// starts, which comes to work there only later).
 pub(crate) fn users_of(directory: &Path) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -92,10 +93,18 @@ pub(crate) fn users_of(directory: &Path) -> Vec<Process> {
 pub(crate) fn uses(pid: u32, directory: &Path) -> bool {
     let works_there = fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|link| link == directory);
     works_there
-        || fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| {
-            line.split(|byte| *byte == 0)
-                .any(|argument| argument == directory.as_os_str().as_encoded_bytes())
-        })
+        || has_string(pid, "cmdline", directory.as_os_str().as_encoded_bytes())
+        || has_string(
+            pid,
+            "environ",
+            &[b"PGDATA=", directory.as_os_str().as_encoded_bytes()].concat(),
+        )
+}
+
+/// Whether one of the zero-terminated strings of this file of a process is `wanted`.
+fn has_string(pid: u32, file: &str, wanted: &[u8]) -> bool {
+    fs::read(format!("/proc/{pid}/{file}"))
+        .is_ok_and(|strings| strings.split(|byte| *byte == 0).any(|text| text == wanted))
 }
 
 /// Whether the process runs one of a server's programs: a shell that happens to stand in

@@ -387,20 +387,23 @@ impl Registry {
             .collect()
     }
 
-    /// Clears everything that this very process made and has not yet removed.
-    pub(crate) fn clear_own(&self) {
+    /// Clears everything that this very process made and has not yet removed; says what it
+    /// could not, which stays on record for the next tenbin.
+    pub(crate) fn clear_own(&self) -> Vec<Error> {
         let own = std::process::id();
         let start = process::start_ticks(own).unwrap_or_default();
+        let mut errors = Vec::new();
         for (path, record) in self.records() {
-            if !record.kept
-                && record.owner_pid == own
-                && record.owner_start_ticks == start
-                && record.clear().is_ok()
-            {
-                let _ = fs::remove_file(path);
+            if record.kept || record.owner_pid != own || record.owner_start_ticks != start {
+                continue;
+            }
+            match record.clear() {
+                Ok(()) => _ = fs::remove_file(path),
+                Err(error) => errors.push(error),
             }
         }
         self.tidy();
+        errors
     }
 
     /// Removes the directory itself when nothing is in it.

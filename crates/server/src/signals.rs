@@ -50,7 +50,9 @@ pub fn watch() -> Result<(), Error> {
 fn leave() -> ! {
     let _never_again = GATE.write().unwrap_or_else(PoisonError::into_inner);
     if let Ok(registry) = Registry::for_user() {
-        registry.clear_own();
+        for error in registry.clear_own() {
+            eprintln!("warning: {error}; the next tenbin tries again");
+        }
     }
     std::process::exit(INTERRUPTED);
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 /// How long an immediate shutdown may take; the postmaster itself kills its children after 5 s.
 const IMMEDIATE: Duration = Duration::from_secs(15);
+/// How long a shell may take to become a server or to end.
+const SHELL: Duration = Duration::from_millis(500);
 /// How long a killed process may take to be gone.
 const KILLED: Duration = Duration::from_secs(30);
 
@@ -46,19 +48,25 @@ pub(crate) fn at_once(data: &Path, postmaster: Option<&Process>) -> Result<(), E
     kill_rest(data)
 }
 
-/// Kills whatever still works in the data directory. New ones may come while we look, from
-/// an `initdb` for one, so look again until there are none.
+/// Kills whatever server still works in the data directory. New ones may come while we look, so
+/// look again until there are none: `initdb` starts them through a shell, which may outlive it
+/// and is about to be one. A shell of the user's is never killed, and not waited for long.
 fn kill_rest(data: &Path) -> Result<(), Error> {
+    let started = Instant::now();
     for _ in 0..100 {
-        let mut rest = process::users_of(data);
-        rest.retain(|process| process::is_server(process.pid()));
-        if rest.is_empty() {
-            return Ok(());
+        let (servers, others): (Vec<Process>, Vec<Process>) = process::users_of(data)
+            .into_iter()
+            .partition(|process| process::is_server(process.pid()));
+        if servers.is_empty() {
+            if others.is_empty() || started.elapsed() > SHELL {
+                return Ok(());
+            }
+            others[0].wait(Duration::from_millis(10));
         }
-        for process in &rest {
+        for process in &servers {
             process.signal(Signal::KILL);
         }
-        for process in &rest {
+        for process in &servers {
             if !process.wait(KILLED) {
                 return Err(Error::Stop { pid: process.pid() });
             }
