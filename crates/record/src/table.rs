@@ -37,6 +37,8 @@ pub(crate) trait Table: Send + 'static {
     const MESSAGE: &'static str;
     /// Columns whose values are better delta-coded than looked up in a dictionary.
     const DELTA: &'static [&'static str];
+    /// Whether compressing is worth its CPU.
+    const COMPRESSED: bool = true;
     /// Further metadata of the file.
     fn metadata(&self) -> Vec<(&'static str, String)>;
     /// Writes one row group, every column in the order of the schema.
@@ -158,9 +160,14 @@ fn open_writer<T: Table>(
             .into_iter()
             .map(|(k, v)| KeyValue::new(k.into(), v)),
     );
+    let compression = if T::COMPRESSED {
+        Compression::ZSTD(ZstdLevel::try_new(1)?)
+    } else {
+        Compression::UNCOMPRESSED
+    };
     let builder = WriterProperties::builder()
         .set_created_by(format!("tenbin {}", env!("CARGO_PKG_VERSION")))
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_compression(compression)
         // Of texts looked up in a dictionary the least and the greatest tell a reader nothing, and
         // finding them took a fifth of the CPU of writing.
         .set_statistics_enabled(EnabledStatistics::None)

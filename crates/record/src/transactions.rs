@@ -139,7 +139,10 @@ impl Table for Transactions {
         required binary outcome (STRING);
         required int32 retries (INTEGER(8, false));
     }";
-    const DELTA: &'static [&'static str] = &["start_ns", "response_ns", "wait_ns", "terminal"];
+    const DELTA: &'static [&'static str] =
+        &["start_ns", "response_ns", "wait_ns", "terminal", "retries"];
+    // Delta-coded, times are as small as they get: zstd took a sixth of the CPU for 1.6 % of the bytes.
+    const COMPRESSED: bool = false;
 
     fn metadata(&self) -> Vec<(&'static str, String)> {
         vec![(KINDS_KEY, self.names.clone())]

@@ -204,7 +204,8 @@ impl<T: Default, O> Books<T, O> {
         }
     }
 
-    /// Gives what is written down so far to the recorder.
+    /// Gives what is written down so far to the recorder; by whole chunks, since waking its
+    /// thread costs more than writing dozens of rows.
     fn hand_over(&mut self) {
         let Some(recorder) = &self.recorder else {
             return;
@@ -228,13 +229,6 @@ impl<T: Default, O> Books<T, O> {
         if self.window.second != second {
             board.publish(shard, &self.window, second);
             self.window.clear(second);
-        }
-    }
-
-    /// Deferred rows do not wait for a whole chunk of others.
-    pub(super) fn flush_deferred(&mut self) {
-        if !self.deferred.is_empty() {
-            self.hand_over();
         }
     }
 

@@ -293,7 +293,6 @@ impl<'a, W: Workload> Shard<'a, W> {
             floor.timers.push(span.end_ns, Who::Edge);
         }
         floor.span = span;
-        floor.books.flush_deferred();
         floor.timers.push(now_ns + TICK_NS, Who::Tick);
         drop(floor);
         if let Some((seconds, cause)) = self.link().forsaken(now_ns) {
