@@ -266,6 +266,8 @@ fn rss_kib() -> Option<u64> {
 fn main() -> Result<(), Box<dyn StdError>> {
     let arguments = arguments()?;
     if arguments.dsn.is_empty() {
+        // A server that answers at once holds no processor that a terminal which is due waits for.
+        tenbin_rte::ask_for_short_slices()?;
         return Ok(tenbin_stub::serve()?);
     }
     let stub = match arguments.dsn.as_str() {

@@ -105,7 +105,7 @@ fn in_threads<W: Workload>(
             named("tenbin-rte").spawn_scoped(scope, move || {
                 if common.options.has_moments() {
                     // Refused, it costs lateness, which is measured and printed.
-                    let _ = slice::ask_for_short();
+                    let _ = slice::ask_for_short_slices();
                 }
                 let shard = Shard::new(common, share, recorder)?;
                 shard.run(|| over.say(Note::Ready))

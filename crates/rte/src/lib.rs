@@ -46,4 +46,5 @@ pub use options::{Options, Pacing, Rate};
 pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
 pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
 pub use sink::{DeferredRow, RowSink, SinkError};
+pub use slice::ask_for_short_slices;
 pub use times::Times;

@@ -13,9 +13,15 @@ use std::io::{Error, Result};
 /// The shortest slice that the scheduler grants, nanoseconds.
 const SLICE_NS: u64 = 100_000;
 
-/// Asks for the shortest slices for the calling thread; kernels before 6.12 take no notice. A thread
-/// under a real-time or idle policy, which is somebody's choice, is left as it is.
-pub(crate) fn ask_for_short() -> Result<()> {
+/// Asks for the shortest slices for the calling thread and those it will start; kernels before 6.12
+/// take no notice. A thread under a real-time or idle policy, which is somebody's choice, is left as
+/// it is.
+///
+/// [`drive`](crate::drive) asks for its own threads where moments matter; this is for what must answer them at once.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn ask_for_short_slices() -> Result<()> {
     let mut attributes = current()?;
     if attributes.sched_policy == libc::SCHED_OTHER.cast_unsigned() {
         attributes.sched_runtime = SLICE_NS;
@@ -71,7 +77,7 @@ mod tests {
     #[test]
     fn asks_for_a_slice_and_leaves_the_rest() {
         let before = current().unwrap();
-        ask_for_short().unwrap();
+        ask_for_short_slices().unwrap();
         let after = current().unwrap();
         assert_eq!(
             (after.sched_policy, after.sched_nice),
