@@ -183,7 +183,10 @@ fn an_ordinary_user_can_do_it_all() {
     // A user without a home, and a program he can reach.
     let place = open_directory();
     let program = place.path().join("it");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    // By another process: one of ours that forks meanwhile would hold the copy open for writing.
+    let mut copying = std::process::Command::new("cp");
+    copying.arg(std::env::current_exe().unwrap()).arg(&program);
+    assert!(copying.status().unwrap().success());
     let nobody = 65_534;
     // Root's cache is there for him.
     let cache = Cache::for_user().unwrap();
