@@ -13,7 +13,7 @@ struct Tool {
     skippable: bool,
 }
 
-const TOOLS: [Tool; 6] = [
+const TOOLS: [Tool; 7] = [
     Tool {
         path: "/usr/lib/postgresql/15/bin/postgres",
         package: "postgresql-15",
@@ -25,6 +25,12 @@ const TOOLS: [Tool; 6] = [
         package: "postgresql-15",
         why: "pgbench, which scripts and expressions are compared with",
         skippable: false,
+    },
+    Tool {
+        path: "/usr/sbin/pgbouncer",
+        package: "pgbouncer",
+        why: "a pooler to run a load through",
+        skippable: true,
     },
     Tool {
         path: "/usr/bin/clang",

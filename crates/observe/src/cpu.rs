@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap};
 use tenbin_record::observation::Cpu;
 
 /// Time used between two looks.
-fn minus(later: Cpu, earlier: Cpu) -> Cpu {
+pub(crate) fn minus(later: Cpu, earlier: Cpu) -> Cpu {
     Cpu {
         user_s: later.user_s - earlier.user_s,
         system_s: later.system_s - earlier.system_s,
     }
 }
 
-fn add(sum: &mut Cpu, other: Cpu) {
+pub(crate) fn add(sum: &mut Cpu, other: Cpu) {
     // Counted in ticks of 10 ms by the kernel, parts of a difference may come out below zero.
     sum.user_s += other.user_s.max(0.0);
     sum.system_s += other.system_s.max(0.0);
@@ -158,7 +158,7 @@ impl CpuWatch {
     pub(crate) fn sample(&mut self) -> BTreeMap<Kind, Cpu> {
         let mut used = BTreeMap::new();
         if let Ok(stat) = Process::myself().and_then(|process| process.stat()) {
-            let now = self.own_time(&stat);
+            let now = own_time(&stat);
             if let Some(before) = self.driver.replace(now) {
                 used.insert(Kind::Driver, minus(now, before));
             }
@@ -174,7 +174,7 @@ impl CpuWatch {
             return; // the server is gone; what it used until the last sample stands
         };
         let living = self.living(pid);
-        let own = self.own_time(&stat);
+        let own = own_time(&stat);
         let waited = Cpu {
             user_s: stat.cutime.max(0) as f64 / self.ticks_per_s,
             system_s: stat.cstime.max(0) as f64 / self.ticks_per_s,
@@ -230,18 +230,20 @@ impl CpuWatch {
                     Child {
                         started: stat.starttime,
                         kind,
-                        cpu: self.own_time(&stat),
+                        cpu: own_time(&stat),
                     },
                 ))
             })
             .collect()
     }
+}
 
-    fn own_time(&self, stat: &Stat) -> Cpu {
-        Cpu {
-            user_s: stat.utime as f64 / self.ticks_per_s,
-            system_s: stat.stime as f64 / self.ticks_per_s,
-        }
+/// CPU time of a process since it began.
+pub(crate) fn own_time(stat: &Stat) -> Cpu {
+    let ticks_per_s = procfs::ticks_per_second() as f64;
+    Cpu {
+        user_s: stat.utime as f64 / ticks_per_s,
+        system_s: stat.stime as f64 / ticks_per_s,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::counters::{self, Counters};
 use crate::cpu::{CpuWatch, Kind};
+use crate::via::{Via, ViaWatch};
 use postgres::Client;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -38,6 +39,8 @@ pub struct Options {
     pub target: Target,
     /// Its postmaster, if it runs on this machine.
     pub postmaster_pid: Option<u32>,
+    /// The pooler between driver and server, if there is one.
+    pub via: Option<Via>,
 }
 
 enum Message {
@@ -71,6 +74,7 @@ impl Observer {
             client: Some(client),
             target: options.target,
             cpu: CpuWatch::new(options.postmaster_pid),
+            via: options.via.map(ViaWatch::new),
             interval_start: None,
             sink,
             samples: Vec::new(),
@@ -120,6 +124,7 @@ struct Eye {
     client: Option<Client>,
     target: Target,
     cpu: CpuWatch,
+    via: Option<ViaWatch>,
     last: Counters,
     interval_start: Option<Instant>,
     sink: Sink,
@@ -166,6 +171,7 @@ impl Eye {
         };
         let observation = &mut self.observation;
         observation.interval_s = since.elapsed().as_secs_f64();
+        observation.via = self.via.as_ref().map(ViaWatch::seen);
         for (kind, cpu) in std::mem::take(&mut self.cpu_used) {
             if kind == Kind::Driver {
                 observation.driver_cpu = Some(cpu);
@@ -210,7 +216,15 @@ impl Eye {
             }
         }
         let counters = self.read(false);
-        let Some(offset_s) = self.offset_s() else {
+        self.samples.clear();
+        let offset_s = self.offset_s();
+        if let Some(via) = &mut self.via {
+            let at_s = offset_s.unwrap_or(0.0);
+            if let Err(reason) = via.look(at_s, self.inside.is_some(), &mut self.samples) {
+                self.gap("pooler", reason);
+            }
+        }
+        let Some(offset_s) = offset_s else {
             self.last = counters.unwrap_or_else(|| std::mem::take(&mut self.last));
             return;
         };
@@ -221,7 +235,6 @@ impl Eye {
             label,
             value: Some(value),
         };
-        self.samples.clear();
         for (kind, cpu) in used {
             for (name, value) in [(USER_S, cpu.user_s), (SYSTEM_S, cpu.system_s)] {
                 let label = Some(Cow::Borrowed(kind.name()));
@@ -259,22 +272,26 @@ impl Eye {
             Ok(counters) => Some(counters),
             Err(reason) => {
                 self.client = None;
-                self.gap(reason);
+                self.gap("postgresql", reason);
                 None
             }
         }
     }
 
     /// Notes that the second up to now was not observed; gaps that touch are one.
-    fn gap(&mut self, reason: String) {
+    fn gap(&mut self, source: &str, reason: String) {
         let to_s = self.offset_s().unwrap_or(0.0);
         let from_s = to_s - EVERY.as_secs_f64();
         match self.observation.gaps.last_mut() {
-            Some(last) if from_s - last.to_s <= 2.0 * EVERY.as_secs_f64() => last.to_s = to_s,
+            Some(last)
+                if last.source == source && from_s - last.to_s <= 2.0 * EVERY.as_secs_f64() =>
+            {
+                last.to_s = to_s;
+            }
             _ => self.observation.gaps.push(Gap {
                 from_s,
                 to_s,
-                source: "postgresql".to_owned(),
+                source: source.to_owned(),
                 reason,
             }),
         }

@@ -14,6 +14,8 @@ pub struct Observation {
     /// CPU of the server's processes by kind (`client_backend`, `checkpointer`, …); empty when the
     /// server runs on another machine.
     pub server_cpu: BTreeMap<String, Cpu>,
+    /// The pooler between driver and server; none when there was none.
+    pub via: Option<ViaSeen>,
     /// Write-ahead log generated, bytes.
     pub wal_bytes: Option<f64>,
     /// Growth of the server's counters, by view and column: `pg_stat_database.blks_read`.
@@ -22,6 +24,21 @@ pub struct Observation {
     pub per_transaction: PerTransaction,
     /// Stretches in which something could not be observed.
     pub gaps: Vec<Gap>,
+}
+
+/// What the pooler between driver and server did in the measurement interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ViaSeen {
+    /// CPU of its process.
+    pub cpu: Cpu,
+    /// Largest resident memory of its process, bytes.
+    pub rss_max_bytes: u64,
+    /// Clients that waited for a server (`cl_waiting` of `SHOW POOLS`), mean of one look a second.
+    pub waiting_mean: f64,
+    /// The most of them at one look.
+    pub waiting_max: f64,
+    /// Server connections in use (`sv_active`), mean of one look a second.
+    pub active_mean: f64,
 }
 
 /// CPU time.
@@ -48,6 +65,8 @@ pub struct PerTransaction {
     pub driver_cpu_us: Option<f64>,
     /// CPU of the server, all its processes, microseconds.
     pub server_cpu_us: Option<f64>,
+    /// CPU of the pooler, microseconds.
+    pub via_cpu_us: Option<f64>,
     /// Write-ahead log, bytes.
     pub wal_bytes: Option<f64>,
 }
@@ -59,7 +78,7 @@ pub struct Gap {
     pub from_s: f64,
     /// Its end.
     pub to_s: f64,
-    /// What was not observed: `postgresql` or `processes`.
+    /// What was not observed: `postgresql`, `processes` or `pooler`.
     pub source: String,
     /// Why.
     pub reason: String,

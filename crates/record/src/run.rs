@@ -26,6 +26,8 @@ pub struct Run {
     pub workload: Workload,
     /// What it was put on.
     pub server: Server,
+    /// The pooler between driver and server (`--via`); none when there was none.
+    pub via: Option<Via>,
     /// The machine of the driver, and of the server when `server.local`.
     pub host: Host,
     /// What the driver used.
@@ -121,6 +123,23 @@ pub struct Server {
     pub placement: Placement,
     /// Size of the workload's database before the run, bytes.
     pub database_size_bytes: Option<u64>,
+}
+
+/// A pooler between driver and server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Via {
+    /// `tpmonitor` or `pgbouncer`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Server connections that it may open for the load.
+    pub pool_size: u32,
+    /// When a server connection goes to the next client: `transaction`.
+    pub mode: String,
+    /// Where it listened: `127.0.0.1:40213`.
+    pub address: String,
+    /// Whether statements travelled with each execution, because it does not know prepared ones.
+    pub statements_each_time: bool,
 }
 
 /// How a server was built; what cannot be asked of it is none.

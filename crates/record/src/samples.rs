@@ -13,8 +13,13 @@ pub const CPU: &str = "cpu";
 pub const USER_S: &str = "user_s";
 /// [`SampleRow::name`] of CPU time in kernel mode.
 pub const SYSTEM_S: &str = "system_s";
-/// [`SampleRow::label`] of the driver's own CPU time; every other label is a kind of server process.
+/// [`SampleRow::label`] of the driver's own CPU time.
 pub const DRIVER: &str = "driver";
+/// [`SampleRow::label`] of CPU time of the pooler between driver and server; every label but these
+/// two is a kind of server process.
+pub const TP_MONITOR: &str = "tp_monitor";
+/// [`SampleRow::source`] of a pooler's queue: `cl_waiting` clients and `sv_active` server connections.
+pub const POOLS: &str = "pools";
 /// [`SampleRow::source`] of what terminals saw, by kind of transaction: `completed`, `errors` and
 /// `retries` in the stretch that ends at the offset, and of its responses `p50_ms`, `p90_ms` and
 /// `max_ms`. These rows follow all others.

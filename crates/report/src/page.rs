@@ -147,6 +147,7 @@ fn key_figures(run: &Run) -> Markup {
             }
             (figure("Errors", &count(errors), &format!("{} attempts repeated", count(retries))))
             @if let Some(us) = each.server_cpu_us { (figure("Server CPU", &micros(us), "a transaction")) }
+            @if let (Some(us), Some(via)) = (each.via_cpu_us, &run.via) { (figure("Pooler CPU", &micros(us), &format!("a transaction, {}", words::via(via)))) }
             @if let Some(us) = run.driver.cpu_per_transaction_us { (figure("Driver CPU", &micros(us), "a transaction")) }
             (figure("Driver late by", &late, "at the 99.9th percentile"))
             @if let Some(size) = each.wal_bytes { (figure("Write-ahead log", &bytes(size), "a transaction")) }

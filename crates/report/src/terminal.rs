@@ -41,6 +41,9 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
     audit(run, width, color, &mut out);
     checks(run, width, color, &mut out);
     lines(&mut out, &driver(run), Tone::Plain, width, color);
+    if let Some(via) = via(run) {
+        lines(&mut out, &via, Tone::Plain, width, color);
+    }
     if let Some(server) = server(run) {
         lines(&mut out, &server, Tone::Plain, width, color);
     }
@@ -132,6 +135,27 @@ fn driver(run: &Run) -> String {
         response(late.max),
         bytes(driver.rss_max_bytes as f64),
     )
+}
+
+/// The pooler between driver and server, and what it cost.
+fn via(run: &Run) -> Option<String> {
+    let via = run.via.as_ref()?;
+    let seen = run.observation.as_ref();
+    let cpu = seen.and_then(|seen| seen.per_transaction.via_cpu_us);
+    let queue = seen.and_then(|seen| seen.via);
+    let parts = [
+        cpu.map(|us| format!("{} µs CPU a transaction", significant(us))),
+        queue.map(|seen| format!("{} of memory", bytes(seen.rss_max_bytes as f64))),
+        queue.map(|seen| {
+            format!(
+                "{} clients waiting (mean; at most {})",
+                significant(seen.waiting_mean),
+                significant(seen.waiting_max)
+            )
+        }),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    Some(format!("{}: {}", words::via(via), parts.join(", ")))
 }
 
 fn server(run: &Run) -> Option<String> {

@@ -3,7 +3,7 @@
 use crate::format::{count, counted, decimal, duration, response, significant};
 use crate::table::Tone;
 use tenbin_record::result::{Times, Transaction};
-use tenbin_record::run::Kind;
+use tenbin_record::run::{Kind, Via};
 use tenbin_record::{Run, Verdict};
 
 /// One sentence of the verdict.
@@ -50,6 +50,21 @@ pub(crate) fn process(kind: &str) -> String {
         "io_worker" => "I/O workers".into(),
         kind => kind.replace("wal_", "WAL ").replace('_', " "),
     }
+}
+
+/// A pooler, by the name that people know: PgBouncer 1.18.0 with 20 server connections.
+pub(crate) fn via(via: &Via) -> String {
+    let name = match via.name.as_str() {
+        "pgbouncer" => "PgBouncer",
+        "tpmonitor" => "tenbin tpmonitor",
+        name => name,
+    };
+    let connections = counted(
+        via.pool_size.into(),
+        "server connection",
+        "server connections",
+    );
+    format!("{name} {} with {connections}", via.version)
 }
 
 /// The workload: results of the TPC's are never called theirs.

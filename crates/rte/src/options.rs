@@ -67,6 +67,8 @@ pub struct Options {
     pub drain: Duration,
     /// Attempts at a transaction that meets serialization failures or deadlocks, at least 1.
     pub max_tries: u32,
+    /// Whether statements travel with each execution: see [`Session::send_statements_each_time`](tenbin_wire::Session::send_statements_each_time).
+    pub statements_each_time: bool,
     /// Transactions are due at moments drawn beforehand, whether or not a terminal is free then; each
     /// is for the first terminal that is. `None`: terminals decide by their pace. Goes with no pacing.
     pub rate: Option<Rate>,
@@ -104,6 +106,7 @@ impl Options {
             ramp_down: Duration::from_secs(30),
             drain: Duration::from_secs(90),
             max_tries: 10,
+            statements_each_time: false,
             rate: None,
             latency_limit: None,
             transactions: None,

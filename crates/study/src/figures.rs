@@ -118,6 +118,14 @@ pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
         Statistic::ServerCpu,
         &server,
     );
+    let via = |run: &Run| run.observation.as_ref()?.per_transaction.via_cpu_us;
+    add(
+        "via_cpu_us".into(),
+        "pooler CPU per transaction".into(),
+        "µs",
+        Statistic::ViaCpu,
+        &via,
+    );
     let wal = |run: &Run| run.observation.as_ref()?.per_transaction.wal_bytes;
     add(
         "wal_bytes".into(),

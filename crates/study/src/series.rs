@@ -2,7 +2,7 @@
 
 use crate::stats::whole;
 use std::collections::{BTreeMap, BTreeSet};
-use tenbin_record::samples::{CPU, DRIVER, LSN_BYTES, WAL};
+use tenbin_record::samples::{CPU, DRIVER, LSN_BYTES, TP_MONITOR, WAL};
 use tenbin_record::transactions::TransactionRow;
 use tenbin_record::{RecordError, RunDir, SampleRow};
 
@@ -29,6 +29,8 @@ pub(crate) enum Statistic {
     DriverCpu,
     /// CPU of the server for a transaction.
     ServerCpu,
+    /// CPU of the pooler for a transaction.
+    ViaCpu,
     /// Write-ahead log for a transaction.
     Wal,
 }
@@ -105,6 +107,7 @@ pub(crate) struct Series {
     completed: Vec<f64>,
     driver_cpu: Vec<f64>,
     server_cpu: Vec<f64>,
+    via_cpu: Vec<f64>,
     wal: Vec<f64>,
     responses: BTreeMap<String, Responses>,
 }
@@ -126,6 +129,7 @@ impl Series {
             completed: vec![0.0; slots],
             driver_cpu: vec![0.0; slots],
             server_cpu: vec![0.0; slots],
+            via_cpu: vec![0.0; slots],
             wal: vec![0.0; slots],
             responses: BTreeMap::new(),
         };
@@ -182,8 +186,11 @@ impl Series {
             return;
         };
         match (sample.source.as_ref(), sample.name.as_ref()) {
-            (CPU, _) if sample.label.as_deref() == Some(DRIVER) => self.driver_cpu[slot] += value,
-            (CPU, _) => self.server_cpu[slot] += value,
+            (CPU, _) => match sample.label.as_deref() {
+                Some(DRIVER) => self.driver_cpu[slot] += value,
+                Some(TP_MONITOR) => self.via_cpu[slot] += value,
+                _ => self.server_cpu[slot] += value,
+            },
             (WAL, LSN_BYTES) => self.wal[slot] += value,
             _ => {}
         }
@@ -209,6 +216,7 @@ impl Series {
             Statistic::Throughput => sum(&self.counted),
             Statistic::DriverCpu => sum(&self.driver_cpu) / completed,
             Statistic::ServerCpu => sum(&self.server_cpu) / completed,
+            Statistic::ViaCpu => sum(&self.via_cpu) / completed,
             Statistic::Wal => sum(&self.wal) / completed,
             Statistic::Response { kind, share } => {
                 let Some(responses) = self.responses.get(kind) else {

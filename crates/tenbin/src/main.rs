@@ -11,6 +11,7 @@ mod script;
 mod signals;
 mod tpcc;
 mod units;
+mod via;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -48,13 +49,17 @@ enum Command {
     Tpmonitor(cmd::tpmonitor::Args),
     Trace(cmd::trace::Args),
     Doctor(cmd::doctor::Args),
+    #[command(hide = true)]
+    Bound(via::BoundArgs),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // It answers signals in its own way, and starts no server that would have to be cleared away.
-    if let Command::Tpmonitor(args) = cli.command {
-        return exit::finish(cmd::tpmonitor::run(&args));
+    match &cli.command {
+        // It answers signals in its own way, and starts no server that would have to be cleared away.
+        Command::Tpmonitor(args) => return exit::finish(cmd::tpmonitor::run(args)),
+        Command::Bound(args) => return exit::finish(via::run_bound(args)),
+        _ => {}
     }
     if let Err(error) = tenbin_server::signals::watch() {
         return exit::finish(Err(error.into()));
@@ -70,6 +75,7 @@ fn main() -> ExitCode {
         Command::Tpmonitor(args) => cmd::tpmonitor::run(&args),
         Command::Trace(args) => cmd::trace::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
+        Command::Bound(args) => via::run_bound(&args),
     };
     exit::finish(result)
 }

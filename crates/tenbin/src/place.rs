@@ -2,6 +2,7 @@
 
 use crate::exit::{Class, Failure, Result};
 use crate::live::Live;
+use crate::via::Between;
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -55,6 +56,8 @@ pub(crate) struct EmbeddedArgs {
 /// A server to put a load on. An embedded one is stopped and removed when this is dropped.
 pub(crate) struct Place {
     pub(crate) server: Server,
+    /// What stands between it and the load; ends before it.
+    pub(crate) via: Option<Between>,
     embedded: Option<Embedded>,
 }
 
@@ -111,6 +114,7 @@ impl Place {
             }
             return Ok(Self {
                 server: Server::at_dsn(dsn)?,
+                via: None,
                 embedded: None,
             });
         }
@@ -138,6 +142,7 @@ impl Place {
         let server = embedded.server()?;
         Ok(Self {
             server,
+            via: None,
             embedded: Some(embedded),
         })
     }
@@ -239,6 +244,7 @@ impl Place {
 
     /// Stops an embedded server and removes it; says what went wrong, which dropping cannot.
     pub(crate) fn close(self) -> Result<()> {
+        drop(self.via);
         match self.embedded {
             Some(embedded) => Ok(embedded.stop()?),
             None => Ok(()),

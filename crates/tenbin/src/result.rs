@@ -193,6 +193,7 @@ pub(crate) fn per_transaction<T: Tally>(mut seen: Observation, driven: &Driven<T
                 .driver_cpu
                 .map(|cpu| 1e6 * cpu.total_s() / transactions),
             server_cpu_us: (!seen.server_cpu.is_empty()).then(|| 1e6 * server_s / transactions),
+            via_cpu_us: seen.via.map(|via| 1e6 * via.cpu.total_s() / transactions),
             wal_bytes: seen.wal_bytes.map(|bytes| bytes / transactions),
         };
     }

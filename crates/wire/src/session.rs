@@ -9,6 +9,7 @@ use crate::startup;
 use crate::target::{Address, Target};
 use crate::timer::Timer;
 use crate::values::Param;
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -46,6 +47,8 @@ pub struct Session {
     timer: Option<Arc<Timer>>,
     /// By the caller's number, whether a statement has been prepared.
     prepared: Vec<bool>,
+    /// By name the `Parse` of each statement, when the server is not to keep them.
+    unkept: Option<HashMap<String, Vec<u8>>>,
 }
 
 /// What one exchange asks for, and still lacks while it runs.
@@ -124,7 +127,15 @@ impl Session {
             },
             timer: None,
             prepared: Vec::new(),
+            unkept: None,
         }
+    }
+
+    /// From now on, has named statements travel with each of their executions, unnamed, rather than
+    /// be kept by the server: for poolers that lend a server for a transaction and do not know
+    /// prepared statements (`PgBouncer` before 1.21).
+    pub fn send_statements_each_time(&mut self) {
+        self.unkept.get_or_insert_default();
     }
 
     /// State as of the last `ReadyForQuery`.
@@ -161,6 +172,14 @@ impl Session {
 
     /// Queues a `Parse` of a named statement (`types`: parameter type OIDs, may be empty).
     pub fn parse(&mut self, name: &str, sql: &str, types: &[u32]) {
+        if let Some(unkept) = &mut self.unkept
+            && !name.is_empty()
+        {
+            let mut message = Vec::new();
+            let written = requests::parse(&mut message, "", sql, types);
+            unkept.insert(name.to_owned(), message);
+            return self.note(written);
+        }
         let written = requests::parse(&mut self.socket.output, name, sql, types);
         self.queued.unsynced = true;
         self.note(written);
@@ -169,6 +188,7 @@ impl Session {
     /// Queues `Bind` and `Execute` of a named statement; results come in binary.
     #[inline]
     pub fn execute(&mut self, name: &str, params: &[Param<'_>]) {
+        let name = self.at_hand(name);
         let written = requests::bind_execute(&mut self.socket.output, name, params);
         self.queued.unsynced = true;
         self.queued.statements += 1;
@@ -185,6 +205,7 @@ impl Session {
         params: impl ExactSizeIterator<Item = Option<&'p str>>,
         describe: bool,
     ) {
+        let name = self.at_hand(name);
         let written = requests::bind_text_execute(&mut self.socket.output, name, params, describe);
         self.queued.unsynced = true;
         self.queued.statements += 1;
@@ -264,6 +285,19 @@ impl Session {
         self.begin()?;
         poll_fn(|context| self.advance(context)).await?;
         Ok(Replies::new(&self.socket.input[..self.scanned]))
+    }
+
+    /// The name by which the server will know a statement: sees that it does.
+    #[inline]
+    fn at_hand<'n>(&mut self, name: &'n str) -> &'n str {
+        let parse = self.unkept.as_ref().and_then(|unkept| unkept.get(name));
+        match parse {
+            Some(message) => {
+                self.socket.output.extend_from_slice(message);
+                ""
+            }
+            None => name,
+        }
     }
 
     #[inline]

@@ -24,8 +24,15 @@ impl Isolation {
         }
     }
 
-    /// Makes it that of all transactions of a session.
+    /// Makes it that of all transactions of a session. One that has it already is left alone: behind
+    /// a pooler, a session that sets something needs a server of its own from then on.
     pub(crate) async fn set(self, session: &mut Session) -> Result<(), Error> {
+        session.query("SHOW default_transaction_isolation");
+        let mut replies = session.sync().await?;
+        let row = replies.next().and_then(|mut reply| reply.row());
+        if row.is_some_and(|row| row.text(0) == Ok(self.name())) {
+            return Ok(());
+        }
         session.query(&format!(
             "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}",
             self.name()

@@ -82,6 +82,7 @@ pub(crate) fn environment(run: &Run) -> Table {
     let all = [
         run_facts(run),
         server_facts(run),
+        via_facts(run),
         placement(run),
         host_facts(run),
     ];
@@ -93,6 +94,44 @@ pub(crate) fn environment(run: &Run) -> Table {
         table.row([name.into(), value.into()]);
     }
     table
+}
+
+/// The pooler between driver and server.
+fn via_facts(run: &Run) -> Vec<Fact> {
+    let Some(via) = &run.via else {
+        return Vec::new();
+    };
+    let mut facts = vec![fact(
+        "pooler",
+        format!(
+            "{}, {} pooling, at {}",
+            crate::words::via(via),
+            via.mode,
+            via.address
+        ),
+    )];
+    if via.statements_each_time {
+        facts.push(fact(
+            "statements through the pooler",
+            "sent with each execution: it does not know prepared ones",
+        ));
+    }
+    if let Some(seen) = run.observation.as_ref().and_then(|seen| seen.via) {
+        facts.push(fact(
+            "pooler: largest resident memory",
+            bytes(seen.rss_max_bytes as f64),
+        ));
+        facts.push(fact(
+            "pooler: clients waiting (mean, most), servers in use (mean)",
+            format!(
+                "{}, {}, {}",
+                significant(seen.waiting_mean),
+                significant(seen.waiting_max),
+                significant(seen.active_mean)
+            ),
+        ));
+    }
+    facts
 }
 
 fn run_facts(run: &Run) -> Vec<Fact> {

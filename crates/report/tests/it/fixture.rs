@@ -281,6 +281,7 @@ fn observation() -> Observation {
             ("wal_writer".into(), cpu(0.4, 1.1)),
             ("checkpointer".into(), cpu(0.3, 0.8)),
         ]),
+        via: None,
         wal_bytes: Some(196_083_712.0),
         counters: counters
             .map(|(name, value)| (name.to_owned(), value))
@@ -288,6 +289,7 @@ fn observation() -> Observation {
         per_transaction: PerTransaction {
             driver_cpu_us: Some(84.8),
             server_cpu_us: Some(2110.0),
+            via_cpu_us: None,
             wal_bytes: Some(4890.0),
         },
         gaps: Vec::new(),
@@ -334,6 +336,7 @@ pub(crate) fn run() -> Run {
             parameters: BTreeMap::from([("foreign keys".into(), "yes".into())]),
         },
         server: server(),
+        via: None,
         host: host(),
         driver: Driver {
             terminals: 20,

@@ -112,6 +112,9 @@ impl<W: Workload> Shard<'_, W> {
         let opening = async {
             let mut session = Session::connect(self.common.target, register).await?;
             session.set_timer(Arc::clone(&self.timer));
+            if self.common.options.statements_each_time {
+                session.send_statements_each_time();
+            }
             self.common.workload.prepare(&mut session).await?;
             Ok(session)
         };

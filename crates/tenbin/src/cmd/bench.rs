@@ -315,6 +315,7 @@ impl Args {
             quiet: self.show.output.json,
             connections: self.run.client,
             tablespaces: Vec::<(String, PathBuf)>::new(),
+            via: None,
         };
         let kept = asked.clone();
         let ran = measure(command, |place, stop| {

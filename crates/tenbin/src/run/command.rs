@@ -4,6 +4,7 @@ use super::{OutputArgs, Plan, Ran, Subject, run};
 use crate::exit::{Answer, Result};
 use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
 use crate::signals;
+use crate::via::Via;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -23,6 +24,8 @@ pub(crate) struct Command<'a> {
     pub(crate) connections: u32,
     /// Tablespaces that an embedded server must have: name and directory.
     pub(crate) tablespaces: Vec<(String, PathBuf)>,
+    /// A pooler to put between load and server.
+    pub(crate) via: Option<Via>,
 }
 
 /// Opens the server, runs on it, and leaves it as it was. `prepare` loads what is missing.
@@ -32,14 +35,18 @@ pub(crate) fn measure<S: Subject>(
 ) -> Result<Ran> {
     let graceful = Graceful::begin();
     let stop = signals::stop_flag()?;
-    let connections = command.connections;
-    let place = Place::open(
+    // With those for deferred transactions, for loading and for observing.
+    let clients = command.connections + command.connections / 10 + 8;
+    let mut place = Place::open(
         command.which,
         command.setup,
-        connections + connections / 10 + 8,
+        clients + command.via.map_or(0, Via::pool_size),
         command.tablespaces,
         command.quiet,
     )?;
+    if let Some(via) = command.via {
+        place.via = Some(via.start(&place.server.target, clients)?);
+    }
     if !command.quiet {
         announce(&place);
     }
@@ -75,6 +82,9 @@ pub(crate) fn show(ran: &Ran, output: &OutputArgs) -> Result<Answer> {
 /// What is about to be measured.
 fn announce(place: &Place) {
     eprintln!("{}", place.describe());
+    if let Some(via) = &place.via {
+        eprintln!("{}", via.describe());
+    }
     for note in &place.server.notes {
         eprintln!("note: {note}");
     }

@@ -180,6 +180,7 @@ pub(crate) fn run<S: Subject>(
         run: info(&id, plan, options, &driven),
         workload: subject.describe(),
         server,
+        via: place.via.as_ref().map(|via| via.record.clone()),
         host: tenbin_observe::describe(&used_paths(place, writer.path())),
         driver,
         timeline: result::timeline(&driven.timeline, &driven.kinds),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenbin_observe::Observer;
 use tenbin_record::{Observation, SampleWriter};
-use tenbin_rte::{DriveError, Phase, Progress};
+use tenbin_rte::{DriveError, Options, Phase, Progress};
 
 /// What came of it.
 pub(super) struct Watched<S: Subject + ?Sized> {
@@ -35,6 +35,10 @@ pub(super) fn watch<S: Subject>(
         tenbin_observe::Options {
             target: place.server.target.clone(),
             postmaster_pid: place.server.postmaster_pid,
+            via: place.via.as_ref().map(|via| tenbin_observe::Via {
+                pid: via.pid(),
+                admin: via.admin(),
+            }),
         },
         Box::new(move |rows| {
             if let Ok(writer) = shared.lock() {
@@ -51,10 +55,15 @@ pub(super) fn watch<S: Subject>(
         duration: options.duration,
         now: Phase::Connecting,
     };
+    let via = place.via.as_ref();
+    let options = Options {
+        statements_each_time: via.is_some_and(|via| via.record.statements_each_time),
+        ..options.clone()
+    };
     let driven = tenbin_rte::drive(
         subject.workload(),
-        &place.server.target,
-        options,
+        via.map_or(&place.server.target, |via| &via.target),
+        &options,
         Some(files),
         &mut |progress| {
             phases.follow(progress);

@@ -11,3 +11,4 @@ mod bench;
 mod command;
 mod faults;
 mod trace;
+mod via;

@@ -283,3 +283,33 @@ fn a_request_that_cannot_be_written_is_refused_and_nothing_is_sent() {
         "65536 parameters exceed the protocol's 65535",
     );
 }
+
+#[test]
+fn statements_may_travel_with_each_execution() {
+    let server = Server::shared();
+    let mut connection = server.session();
+    connection.session.send_statements_each_time();
+    connection.session.parse("one", "SELECT $1::int4", &[23]);
+    connection
+        .session
+        .parse("kept", "SELECT count(*) FROM pg_prepared_statements", &[]);
+    // Nothing has to be told to the server yet.
+    assert_eq!(connection.sync().expect("nothing").count(), 0);
+    for round in 0..2 {
+        connection.session.execute("one", &[Param::I32(round)]);
+        connection.session.execute("kept", &[]);
+        let mut replies = connection.sync().expect("answers");
+        let mut int = || {
+            replies
+                .next()
+                .expect("a reply")
+                .row()
+                .expect("a row")
+                .int(0)
+        };
+        assert_eq!((int(), int()), (Ok(i64::from(round)), Ok(0)));
+    }
+    connection.session.execute("unknown", &[]);
+    let error = connection.sync().map(drop).unwrap_err();
+    assert_eq!(error.sqlstate(), Some("26000"));
+}

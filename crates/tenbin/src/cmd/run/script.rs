@@ -5,6 +5,7 @@ use crate::place::{EmbeddedArgs, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
 use crate::script::args::ScriptArgs;
 use crate::script::{self, Asked};
+use crate::via::ViaArgs;
 use clap::{Parser, Subcommand as _};
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(super) struct Args {
     setup: EmbeddedArgs,
     #[command(flatten, next_help_heading = "Load")]
     load: LoadArgs,
+    #[command(flatten, next_help_heading = "Load")]
+    via: ViaArgs,
     #[command(flatten, next_help_heading = "Output")]
     output: OutputArgs,
 }
@@ -128,6 +131,7 @@ pub(super) fn run(args: &Args) -> Result {
         quiet: args.output.json,
         connections: load.clients,
         tablespaces: Vec::new(),
+        via: args.via.via,
     };
     let quiet = args.output.json;
     let ran = measure(command, |place, stop| {

@@ -5,6 +5,7 @@ use crate::bank::prepare_tpcb;
 use crate::exit::Result;
 use crate::place::{EmbeddedArgs, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
+use crate::via::ViaArgs;
 
 /// TPC-B as pgbench has it: its tables, its transaction, statement by statement
 #[derive(clap::Args)]
@@ -20,6 +21,8 @@ pub(super) struct Args {
     drive: TpcbDriveArgs,
     #[command(flatten, next_help_heading = "Load")]
     seed: SeedArgs,
+    #[command(flatten, next_help_heading = "Load")]
+    via: ViaArgs,
     #[command(flatten, next_help_heading = "Output")]
     output: OutputArgs,
 }
@@ -45,6 +48,7 @@ pub(super) fn run(args: &Args) -> Result {
         quiet: args.output.json,
         connections,
         tablespaces: Vec::new(),
+        via: args.via.under(args.drive.client.isolation()),
     };
     let (seed, quiet) = (args.seed.seed, args.output.json);
     let ran = measure(command, |place, stop| {

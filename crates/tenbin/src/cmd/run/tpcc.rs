@@ -5,6 +5,7 @@ use crate::place::{EmbeddedArgs, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
 use crate::tpcc::args::{DriveArgs, LoadArgs};
 use crate::tpcc::{self, prepare};
+use crate::via::ViaArgs;
 
 /// TPC-C, revision 5.11 (derived from it, and unaudited)
 #[derive(clap::Args)]
@@ -18,6 +19,8 @@ pub(super) struct Args {
     load: LoadArgs,
     #[command(flatten, next_help_heading = "Load")]
     drive: DriveArgs,
+    #[command(flatten, next_help_heading = "Load")]
+    via: ViaArgs,
     #[command(flatten, next_help_heading = "Output")]
     output: OutputArgs,
 }
@@ -46,6 +49,7 @@ pub(super) fn run(args: &Args) -> Result {
         quiet: args.output.json,
         connections,
         tablespaces,
+        via: args.via.under(args.drive.client.isolation()),
     };
     let ran = measure(command, |place, stop| {
         prepare(place, &args.load, &args.drive, stop, args.output.json)
