@@ -389,6 +389,8 @@ impl Serving {
         client.server = Some(server_id);
         server.client = Some(id);
         server.used_at = self.now;
+        server.session |=
+            self.pools[server.pool.0].mode == Mode::Session && matches!(client.stage, Stage::Ready);
         let wanted = match &client.stage {
             Stage::Joining(joining) => self.parameters.intern(joining.wanted.clone()),
             _ => client.set,

@@ -59,8 +59,8 @@ pub(super) struct Server {
     /// Values of carried parameters that are not the defaults.
     pub(super) set: Set,
     pub(super) own: Option<Own>,
-    /// It was a client's for a whole session.
-    session: bool,
+    /// It is, or was, a client's for a whole session: whatever that did, it is reset for the next.
+    pub(super) session: bool,
     pub(super) address: Address,
     pub(super) process_id: u32,
     pub(super) key: Vec<u8>,

@@ -232,6 +232,14 @@ fn session_pooling_keeps_the_session() {
     let mut next = monitor.raw();
     assert_eq!(next.value("SELECT pg_backend_pid()"), pid);
     assert_eq!(next.value("SHOW statement_timeout"), "0");
+    // State that no text tells of is taken away as well.
+    next.send(&[parse("named", "SELECT 1"), sync()].concat());
+    assert_eq!(next.tags(1), "1Z");
+    drop(next);
+    let mut next = monitor.raw();
+    assert_eq!(next.value("SELECT pg_backend_pid()"), pid);
+    next.send(&[describe(b'S', "named"), sync()].concat());
+    assert_eq!(next.tags(1), "EZ");
     next.send(&query("EXECUTE p"));
     assert_eq!(next.tags(1), "EZ");
 }
