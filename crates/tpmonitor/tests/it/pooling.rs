@@ -220,7 +220,10 @@ fn large_messages_go_through() {
 
 #[test]
 fn session_pooling_keeps_the_session() {
-    let monitor = Running::start(|config| config.pooling = Pooling::Session);
+    let monitor = Running::start(|config| {
+        one(config);
+        config.pooling = Pooling::Session;
+    });
     let mut client = monitor.raw();
     client.send(&query(
         "SET statement_timeout = 12345; PREPARE p AS SELECT 'p'",
