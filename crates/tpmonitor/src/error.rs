@@ -19,6 +19,14 @@ pub enum Error {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// The log of the queue cannot be written.
+    #[error("could not write the log of the queue to {}: {source}; choose another `queue_log`", path.display())]
+    QueueLog {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
     /// There is no address to listen on.
     #[error(
         "no address to listen on was given; give --listen 127.0.0.1:6432 or `listen` in the configuration"

@@ -12,6 +12,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, recv, send,
     socket_with, sockopt,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -185,6 +186,17 @@ fn watched(writing: bool) -> EventFlags {
     } else {
         reading
     }
+}
+
+/// Raises the limit of open files as far as this process may.
+pub(crate) fn allow_many_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // Where it stays as it is, clients beyond it wait to be accepted, and the log says so.
+    let _ = setrlimit(Resource::Nofile, raised);
 }
 
 /// Begins to connect; the socket becomes writable when that has succeeded or failed.

@@ -32,25 +32,39 @@ pub(crate) const CARRIED: [&str; 9] = [
 /// Of [`CARRIED`], those that every supported server reports.
 pub(crate) const ALWAYS_REPORTED: usize = 6;
 
-/// Reads a text. `reported`: whether a parameter's changes are reported by the server.
+/// Bytes at which something may be told: the end of a statement, and the inside or the end of a name
+/// that leaves state behind.
+const MARKED: [bool; 256] = {
+    let mut marked = [false; 256];
+    marked[b';' as usize] = true;
+    marked[b'_' as usize] = true;
+    marked[b'o' as usize] = true;
+    marked[b'O' as usize] = true;
+    marked
+};
+
+/// Reads a text, once. `reported`: whether a parameter's changes are reported by the server.
 pub(crate) fn meaning(text: &[u8], reported: impl Fn(&[u8]) -> bool) -> Meaning {
-    let mut meaning = Meaning {
-        session_state: names_state(text),
-        ..Meaning::default()
-    };
+    let mut meaning = Meaning::default();
     let mut statements = 0;
-    let mut rest = text;
-    loop {
+    let mut begin = |rest, meaning: &mut Meaning| {
         let mut words = Words(rest);
-        let Some(first) = words.next() else {
-            break;
-        };
-        statements += 1;
-        statement(first, &mut words, &reported, &mut meaning);
-        // Inside a literal this is no end of a statement; taking it for one is the safe side.
-        match rest.iter().position(|&byte| byte == b';') {
-            Some(end) => rest = &rest[end + 1..],
-            None => break,
+        if let Some(first) = words.next() {
+            statements += 1;
+            statement(first, &mut words, &reported, meaning);
+        }
+    };
+    begin(text, &mut meaning);
+    for (at, &byte) in text.iter().enumerate() {
+        if !MARKED[usize::from(byte)] {
+            continue;
+        }
+        let (before, after) = (&text[..at], &text[at + 1..]);
+        match byte {
+            // Inside a literal this is no end of a statement; taking it for one is the safe side.
+            b';' => begin(after, &mut meaning),
+            b'_' => meaning.session_state |= names_state(before, after),
+            _ => meaning.session_state |= ends_with(before, b"int") && is_temporary(after),
         }
     }
     if statements != 1 {
@@ -123,44 +137,24 @@ fn statement(
     }
 }
 
-/// Whether a name stands anywhere that leaves state behind: advisory locks of the session,
-/// `set_config`, temporary tables by `INTO TEMP` or by schema.
-fn names_state(text: &[u8]) -> bool {
-    let mut rest = text;
-    // All of these hold an underscore or a T; the underscore is rarer.
-    while let Some(at) = rest.iter().position(|&byte| byte == b'_') {
-        let after = &rest[at + 1..];
-        let before = &rest[..at];
-        if ends_with(before, b"pg") || ends_with(before, b"try") {
-            if starts_with(after, b"advisory_lock") || starts_with(after, b"temp") {
-                return true;
-            }
-        } else if ends_with(before, b"set") && starts_with(after, b"config") {
-            return true;
-        }
-        rest = after;
+/// Whether what stands on both sides of an underscore names what leaves state behind: advisory locks
+/// of the session, temporary tables by their schema, `set_config`.
+fn names_state(before: &[u8], after: &[u8]) -> bool {
+    if ends_with(before, b"pg") || ends_with(before, b"try") {
+        starts_with(after, b"advisory_lock") || starts_with(after, b"temp")
+    } else {
+        ends_with(before, b"set") && starts_with(after, b"config")
     }
-    into_temp(text)
 }
 
-/// `INTO [LOCAL|GLOBAL] TEMP|TEMPORARY`.
-fn into_temp(text: &[u8]) -> bool {
-    let mut rest = text;
-    while let Some(at) = rest
-        .windows(4)
-        .position(|four| four.eq_ignore_ascii_case(b"into"))
-    {
-        rest = &rest[at + 4..];
-        let mut words = Words(rest);
-        let mut word = words.next().unwrap_or_default();
-        if word.eq_ignore_ascii_case(b"local") || word.eq_ignore_ascii_case(b"global") {
-            word = words.next().unwrap_or_default();
-        }
-        if word.eq_ignore_ascii_case(b"temp") || word.eq_ignore_ascii_case(b"temporary") {
-            return true;
-        }
+/// Whether an `INTO` goes on with `[LOCAL|GLOBAL] TEMP|TEMPORARY`.
+fn is_temporary(after: &[u8]) -> bool {
+    let mut words = Words(after);
+    let mut word = words.next().unwrap_or_default();
+    if word.eq_ignore_ascii_case(b"local") || word.eq_ignore_ascii_case(b"global") {
+        word = words.next().unwrap_or_default();
     }
-    false
+    word.eq_ignore_ascii_case(b"temp") || word.eq_ignore_ascii_case(b"temporary")
 }
 
 fn starts_with(text: &[u8], start: &[u8]) -> bool {

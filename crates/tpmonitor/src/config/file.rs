@@ -84,6 +84,7 @@ struct Document {
     stop_limit: Option<Limit>,
     reset_query: Option<String>,
     ignored_parameters: Vec<String>,
+    queue_log: Option<PathBuf>,
     databases: BTreeMap<String, Entry>,
     users: BTreeMap<String, String>,
 }
@@ -220,6 +221,7 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     };
     config.reset_query = file.reset_query.unwrap_or(config.reset_query);
     config.ignored_parameters = file.ignored_parameters;
+    config.queue_log = file.queue_log;
     config.admin_users = file.admin_users;
     config.stats_users = file.stats_users;
     Ok(config)

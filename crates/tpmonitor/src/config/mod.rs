@@ -171,6 +171,9 @@ pub struct Config {
     pub ignored_parameters: Vec<String>,
     /// How long transactions under way may take to end when the monitor is stopped.
     pub stop_limit: Duration,
+    /// A file that gets a line for each request that had to wait, in the order in which they were
+    /// served; it is written anew.
+    pub queue_log: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -201,6 +204,7 @@ impl Default for Config {
             reset_query: "DISCARD ALL".to_owned(),
             ignored_parameters: Vec::new(),
             stop_limit: Duration::from_secs(30),
+            queue_log: None,
         }
     }
 }

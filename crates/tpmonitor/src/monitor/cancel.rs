@@ -16,27 +16,35 @@ const CANCEL_CODE: u32 = 80_877_102;
 pub(super) struct Cancel {
     conn: Conn,
     server: Id,
+    /// The connection that asked for it: it is closed when the request has arrived, which is what
+    /// clients wait for.
+    asker: Id,
     packet: Vec<u8>,
     pub(super) since: Instant,
 }
 
 impl Serving {
-    /// Cancels what the session with this key does, if there is one.
-    pub(super) fn cancel(&mut self, process_id: u32, key: &[u8]) {
-        let Some(number) = process_id.checked_sub(1) else {
-            return;
-        };
-        let Some((id, client)) = self.clients.at_number(number) else {
-            return;
+    /// Cancels what the session with this key does, if there is one. False when the request is on
+    /// its way to a server: the connection that asked has to stay until it has arrived.
+    pub(super) fn cancel(&mut self, asker: Id, process_id: u32, key: &[u8]) -> bool {
+        let found = process_id
+            .checked_sub(1)
+            .and_then(|number| self.clients.at_number(number));
+        let Some((id, client)) = found else {
+            return true;
         };
         let own = code(&self.secret, client.serial);
         if !equal(key, &own) && !equal(key, &own[..4]) {
-            return;
+            return true;
         }
-        if client.ticket.is_some() && matches!(client.stage, Stage::Ready) {
+        // A server that is being given its client's parameters has not seen the request yet.
+        if (client.ticket.is_some() || client.settling) && matches!(client.stage, Stage::Ready) {
             self.cancel_waiting(id);
-        } else if let Some(server) = client.server {
-            self.cancel_at(server);
+            return true;
+        }
+        match client.server {
+            Some(server) => !self.cancel_at(asker, server),
+            None => true,
         }
     }
 
@@ -62,27 +70,31 @@ impl Serving {
         if !client.conn.send(&self.epoll, &out) {
             return self.drop_client(id);
         }
+        let settling = client.settling;
         self.unqueue(id);
-        self.resume(id);
+        if !settling {
+            self.resume(id);
+        }
     }
 
     /// Sends a request to a server. Until it has arrived, the server stays with its client: one that
     /// arrives late must not meet another's request.
-    fn cancel_at(&mut self, server_id: Id) {
+    fn cancel_at(&mut self, asker: Id, server_id: Id) -> bool {
         let Some(server) = self.servers.get_mut(server_id) else {
-            return;
+            return false;
         };
         let mut packet = crate::messages::word(12 + server.key.len()).to_vec();
         packet.extend_from_slice(&CANCEL_CODE.to_be_bytes());
         packet.extend_from_slice(&server.process_id.to_be_bytes());
         packet.extend_from_slice(&server.key);
         let Ok(fd) = connect(&server.address) else {
-            return;
+            return false;
         };
         let now = self.now;
         let id = self.cancels.insert(|id| Cancel {
             conn: Conn::new(fd, id.token(CANCEL)),
             server: server_id,
+            asker,
             packet,
             since: now,
         });
@@ -92,9 +104,10 @@ impl Serving {
             .is_some_and(|cancel| cancel.conn.watch(&self.epoll, true));
         if !begun {
             self.cancels.remove(id);
-            return;
+            return false;
         }
         server.cancels += 1;
+        true
     }
 
     pub(super) fn cancel_event(&mut self, id: Id, flags: EventFlags) {
@@ -120,6 +133,7 @@ impl Serving {
         let Some(cancel) = self.cancels.remove(id) else {
             return;
         };
+        self.drop_client(cancel.asker);
         if let Some(server) = self.servers.get_mut(cancel.server) {
             server.cancels -= 1;
             self.settle(cancel.server);

@@ -84,8 +84,12 @@ impl Serving {
                 Some(length)
             }
             First::Cancel { process_id, key } => {
-                self.cancel(process_id, &key);
-                self.drop_client(id);
+                if self.cancel(id, process_id, &key) {
+                    self.drop_client(id);
+                } else if let Some(client) = self.clients.get_mut(id) {
+                    client.stage = Stage::Leaving;
+                    client.since = self.now;
+                }
                 None
             }
             First::Startup(startup) => {

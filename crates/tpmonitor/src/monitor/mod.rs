@@ -6,6 +6,7 @@ mod cancel;
 mod client;
 mod login;
 mod pool;
+mod queue_log;
 mod server;
 mod ticks;
 
@@ -19,10 +20,14 @@ use crate::slab::{Id, Slab};
 use cancel::Cancel;
 use client::Client;
 use pool::{Pool, PoolId};
+use queue_log::QueueLog;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
+};
 use server::Server;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -36,12 +41,19 @@ const CLIENT: u64 = 0;
 const SERVER: u64 = 1;
 const CANCEL: u64 = 2;
 const OTHER: u64 = 3;
-/// Of the kind `OTHER`, the number that means a request from outside; listeners count from 0.
+/// Of the kind `OTHER`, the numbers that mean a request from outside, and that it is time to look at
+/// limits of time; listeners count from 0.
 const WAKE: u64 = 0xffff_ffff;
+const TIMER: u64 = 0xffff_fffe;
 
 /// How often limits of time are looked at while there may be any, and while all is still.
 const TICK: Duration = Duration::from_millis(100);
 const STILL_TICK: Duration = Duration::from_secs(1);
+/// For a wait that is none, as there is something to do already.
+const NOT_AT_ALL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 /// Connections accepted before others get their turn.
 const ACCEPT_BATCH: usize = 64;
 
@@ -93,19 +105,24 @@ struct Listener {
 /// A TP monitor, listening.
 pub struct Monitor {
     epoll: OwnedFd,
+    timer: OwnedFd,
     requests: Arc<Requests>,
     config: Config,
     reread: Option<Reread>,
     listeners: Vec<Listener>,
+    queue_log: Option<QueueLog>,
 }
 
 /// A TP monitor at work.
 struct Serving {
     epoll: OwnedFd,
+    /// Goes off at the next tick. A time-out of the wait would be set and taken back at every wait.
+    timer: OwnedFd,
     requests: Arc<Requests>,
     config: Config,
     reread: Option<Reread>,
     listeners: Vec<Listener>,
+    queue_log: Option<QueueLog>,
     /// Descriptors or clients have run out: nobody is accepted until this moment.
     full_until: Option<Instant>,
     clients: Slab<Client>,
@@ -168,6 +185,13 @@ impl Monitor {
             .map_err(system("open an eventfd"))?;
         let token = EventData::new_u64((OTHER << 32) | WAKE);
         epoll::add(&epoll, &wake, token, EventFlags::IN).map_err(system("watch an eventfd"))?;
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )
+        .map_err(system("open a timer"))?;
+        let token = EventData::new_u64((OTHER << 32) | TIMER);
+        epoll::add(&epoll, &timer, token, EventFlags::IN).map_err(system("watch a timer"))?;
         if config.listen.is_empty() {
             return Err(Error::NowhereToListen);
         }
@@ -182,8 +206,12 @@ impl Monitor {
             let at = at.clone();
             listeners.push(Listener { fd, at });
         }
+        let queue_log = config.queue_log.as_deref().map(QueueLog::create);
+        let queue_log = queue_log.transpose()?;
+        net::allow_many_descriptors();
         Ok(Self {
             epoll,
+            timer,
             requests: Arc::new(Requests {
                 wake,
                 asked: AtomicU32::new(0),
@@ -191,6 +219,7 @@ impl Monitor {
             config,
             reread,
             listeners,
+            queue_log,
         })
     }
 
@@ -228,17 +257,21 @@ impl Serving {
         let now = Instant::now();
         let Monitor {
             epoll,
+            timer,
             requests,
             config,
             reread,
             listeners,
+            queue_log,
         } = monitor;
         Self {
             epoll,
+            timer,
             requests,
             config,
             reread,
             listeners,
+            queue_log,
             full_until: None,
             clients: Slab::default(),
             servers: Slab::default(),
@@ -271,17 +304,11 @@ impl Serving {
             };
             512
         ];
+        self.set_timer(Duration::ZERO)?;
         while !self.done {
             let more = self.clients_again.len() + self.servers_again.len();
-            let wait = match more {
-                0 => self.next_tick.saturating_duration_since(self.now),
-                _ => Duration::ZERO,
-            };
-            let wait = Timespec {
-                tv_sec: wait.as_secs().cast_signed(),
-                tv_nsec: wait.subsec_nanos().into(),
-            };
-            let count = match epoll::wait(&self.epoll, &mut events, Some(&wait)) {
+            let wait = (more > 0).then_some(NOT_AT_ALL);
+            let count = match epoll::wait(&self.epoll, &mut events, wait.as_ref()) {
                 Ok(count) => count,
                 Err(Errno::INTR) => 0,
                 Err(errno) => {
@@ -302,10 +329,29 @@ impl Serving {
             if self.now >= self.next_tick {
                 self.tick();
                 self.dispatch();
+                self.set_timer(self.next_tick - self.now)?;
             }
         }
         self.close_listeners();
+        self.flush_queue_log();
         Ok(())
+    }
+
+    /// Lets the timer go off once, after this time.
+    fn set_timer(&self, after: Duration) -> Result<(), Error> {
+        let spec = Itimerspec {
+            it_interval: NOT_AT_ALL,
+            it_value: Timespec {
+                tv_sec: after.as_secs().cast_signed(),
+                // All zero would switch it off.
+                tv_nsec: i64::from(after.subsec_nanos()).max(1),
+            },
+        };
+        let set = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
+        set.map(|_| ()).map_err(|errno| Error::System {
+            what: "set a timer",
+            source: errno.into(),
+        })
     }
 
     fn event(&mut self, token: u64, flags: EventFlags) {
@@ -315,6 +361,10 @@ impl Serving {
             SERVER => self.server_event(id, flags),
             CANCEL => self.cancel_event(id, flags),
             _ if token & 0xffff_ffff == WAKE => self.requested(),
+            _ if token & 0xffff_ffff == TIMER => {
+                // That it went off is all it says.
+                let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+            }
             _ => self.accept(usize::try_from(token & 0xffff_ffff).unwrap_or_default()),
         }
     }

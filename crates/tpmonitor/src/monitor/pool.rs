@@ -6,6 +6,7 @@
 
 use super::Serving;
 use super::client::Stage;
+use super::queue_log::Waited;
 use super::server::Own;
 use crate::config::{Database, Pooling, SessionState};
 use crate::log::{Level, line};
@@ -338,6 +339,22 @@ impl Serving {
         }
     }
 
+    /// Writes down that a request is served that had to wait, if that is asked for.
+    fn note_waited(&mut self, pool: PoolId, id: Id) {
+        if self.queue_log.is_some()
+            && let Some(client) = self.clients.get(id)
+            && let Some(ticket) = client.ticket
+        {
+            let waited = Waited {
+                pool,
+                ticket,
+                client: client.serial,
+                since: client.since,
+            };
+            self.log_waited(&waited);
+        }
+    }
+
     /// Gives free servers to those who wait, and connects to more where that may be.
     pub(super) fn dispatch(&mut self) {
         loop {
@@ -352,6 +369,7 @@ impl Serving {
                     self.pools[pool.0].idle.push(server);
                     break;
                 };
+                self.note_waited(pool, client);
                 self.unqueue(client);
                 if self.lend(server, client) {
                     self.resume(client);
@@ -371,6 +389,8 @@ impl Serving {
         client.server = Some(server_id);
         server.client = Some(id);
         server.used_at = self.now;
+        server.session |=
+            self.pools[server.pool.0].mode == Mode::Session && matches!(client.stage, Stage::Ready);
         let wanted = match &client.stage {
             Stage::Joining(joining) => self.parameters.intern(joining.wanted.clone()),
             _ => client.set,

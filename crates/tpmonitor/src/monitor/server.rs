@@ -59,8 +59,8 @@ pub(super) struct Server {
     /// Values of carried parameters that are not the defaults.
     pub(super) set: Set,
     pub(super) own: Option<Own>,
-    /// It was a client's for a whole session.
-    session: bool,
+    /// It is, or was, a client's for a whole session: whatever that did, it is reset for the next.
+    pub(super) session: bool,
     pub(super) address: Address,
     pub(super) process_id: u32,
     pub(super) key: Vec<u8>,
@@ -407,8 +407,18 @@ impl Serving {
 
     /// Passes on what a server that serves has sent.
     fn relay(&mut self, id: Id, input: &[u8]) {
+        let mut more = self.relay_once(id, input);
+        // What follows the end of a transaction is not its client's any more.
+        while more && let Some(server) = self.servers.get_mut(id) {
+            let rest = std::mem::take(&mut server.conn.input);
+            more = self.relay_once(id, &rest);
+        }
+    }
+
+    /// Passes on what comes up to where the server is at rest; whether something follows.
+    fn relay_once(&mut self, id: Id, input: &[u8]) -> bool {
         let Some(server) = self.servers.get_mut(id) else {
-            return;
+            return false;
         };
         let mut client = server
             .client
@@ -429,15 +439,22 @@ impl Serving {
             }
             _ => true,
         };
-        match taken {
-            Ok(count) => server.conn.keep(&input[count..]),
-            Err(broken) => return self.server_lost(id, &broken.to_string()),
-        }
+        let more = match taken {
+            Ok(count) => {
+                server.conn.keep(&input[count..]);
+                0 < count && count < input.len() && server.relay.is_at_rest()
+            }
+            Err(broken) => {
+                self.server_lost(id, &broken.to_string());
+                return false;
+            }
+        };
         if !heard && let Some(client) = server.client {
             self.drop_client(client);
         }
         self.note_changes(id);
         self.settle(id);
+        more
     }
 
     /// Takes note of parameters that the server says have changed.
@@ -594,7 +611,9 @@ impl Serving {
         }
         let Stage::Joining(joining) = &client.stage else {
             client.set = set;
-            return self.resume(client_id);
+            self.resume(client_id);
+            // The request that it was lent for may have been cancelled meanwhile.
+            return self.settle(id);
         };
         let pool = &mut self.pools[server.pool.0];
         for (index, given) in &joining.wanted {
@@ -639,6 +658,10 @@ impl Serving {
         }
         if server.relay.lost_count {
             return self.close_server(id, "what it owes is not known");
+        }
+        if server.relay.leaving {
+            // It said so to nobody; the next client must not find a server that is leaving.
+            return self.server_lost(id, "the server said that it leaves");
         }
         if !server.relay.is_quiet() {
             return;

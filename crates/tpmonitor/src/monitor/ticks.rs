@@ -20,6 +20,7 @@ impl Serving {
             self.watch_listeners(true);
         }
         self.account(passed);
+        self.flush_queue_log();
         if self.now >= self.period_end {
             self.period_end = self.now + PERIOD;
             self.pools

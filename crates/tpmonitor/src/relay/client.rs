@@ -156,8 +156,8 @@ pub(crate) fn forward<'i>(
             to_client,
         };
         let taken = match &mut server {
-            Some(server) => hand.attached(server),
-            None => hand.alone(),
+            Some(server) if !hand.client.skipping => hand.attached(server),
+            _ => hand.alone(),
         };
         match taken {
             Ok(dropping) => {
@@ -218,7 +218,8 @@ impl<'i> Hand<'_, 'i, '_> {
                 self.to_client.extend_from_slice(&CLOSE_COMPLETE);
                 DROPPED
             }
-            b'Q' => {
+            // Without names there is nothing that a text could deallocate: it need not be read here.
+            b'Q' if self.client.names.is_some() => {
                 let meaning = self.meaning(&[]);
                 if self.deallocated(&meaning, b'I') {
                     DROPPED

@@ -43,7 +43,9 @@ pub(crate) struct Server {
     pub(crate) changed: Vec<(Vec<u8>, Vec<u8>)>,
     /// What the server said to a query of the monitor's own.
     pub(crate) own_error: Option<Vec<u8>>,
-    /// It has said why it leaves.
+    /// It has said that it leaves.
+    pub(crate) leaving: bool,
+    /// And its client has been told so, in its words.
     pub(crate) farewell: bool,
     /// Transactions ended, and queries: for the statistics.
     pub(crate) counts: Counts,
@@ -88,6 +90,7 @@ impl Server {
             reported: Vec::new(),
             changed: Vec::new(),
             own_error: None,
+            leaving: false,
             farewell: false,
             counts: Counts::default(),
             missing: 0,
@@ -187,7 +190,8 @@ impl Server {
     }
 }
 
-/// Takes what it can from `input`: bytes taken. Without a client, replies go nowhere.
+/// Takes what it can from `input`: bytes taken. Without a client, replies go nowhere. What comes
+/// after the server has come to rest is left: it may be for another client, or for none.
 pub(crate) fn forward(
     shared: &mut Shared,
     mut client: Option<&mut Client>,
@@ -232,6 +236,9 @@ pub(crate) fn forward(
         at = end;
         if found.missing == 0 {
             server.speak(client.is_some(), to_client);
+            if found.tag == b'Z' && server.is_at_rest() {
+                return Ok(at);
+            }
         }
     }
 }
@@ -387,7 +394,9 @@ impl Server {
         shared: &mut Shared,
     ) -> Reply {
         let fields = error_fields(found.body());
-        self.farewell |= matches!(fields.severity, b"FATAL" | b"PANIC");
+        let fatal = matches!(fields.severity, b"FATAL" | b"PANIC");
+        self.leaving |= fatal;
+        self.farewell |= fatal && client.is_some() && !self.is_own();
         self.copy_in = false;
         // The data under way to a COPY that has failed: which Sync ends it cannot be known.
         self.lost_count |= std::mem::take(&mut self.unclear_syncs) > 0;

@@ -52,22 +52,26 @@ impl Pair {
 
     fn server_sends(&mut self, piece: &[u8]) -> Result<(), server::Broken> {
         self.from_server.extend_from_slice(piece);
-        let input = std::mem::take(&mut self.from_server);
-        let mut made = Vec::new();
-        let mut out = Out::new(&input, &mut made);
-        let Some(server) = &mut self.server else {
-            return Ok(());
-        };
-        let taken = server::forward(
-            &mut self.shared,
-            Some(&mut self.client),
-            server,
-            &input,
-            &mut out,
-        )?;
-        self.to_client.extend_from_slice(out.finish());
-        self.from_server = input[taken..].to_vec();
-        Ok(())
+        loop {
+            let input = std::mem::take(&mut self.from_server);
+            let mut made = Vec::new();
+            let mut out = Out::new(&input, &mut made);
+            let Some(server) = &mut self.server else {
+                return Ok(());
+            };
+            let taken = server::forward(
+                &mut self.shared,
+                Some(&mut self.client),
+                server,
+                &input,
+                &mut out,
+            )?;
+            self.to_client.extend_from_slice(out.finish());
+            self.from_server = input[taken..].to_vec();
+            if taken == 0 {
+                return Ok(());
+            }
+        }
     }
 
     fn outcome(&self) -> (Vec<u8>, Vec<u8>, String) {

@@ -220,7 +220,10 @@ fn large_messages_go_through() {
 
 #[test]
 fn session_pooling_keeps_the_session() {
-    let monitor = Running::start(|config| config.pooling = Pooling::Session);
+    let monitor = Running::start(|config| {
+        one(config);
+        config.pooling = Pooling::Session;
+    });
     let mut client = monitor.raw();
     client.send(&query(
         "SET statement_timeout = 12345; PREPARE p AS SELECT 'p'",
@@ -232,6 +235,14 @@ fn session_pooling_keeps_the_session() {
     let mut next = monitor.raw();
     assert_eq!(next.value("SELECT pg_backend_pid()"), pid);
     assert_eq!(next.value("SHOW statement_timeout"), "0");
+    // State that no text tells of is taken away as well.
+    next.send(&[parse("named", "SELECT 1"), sync()].concat());
+    assert_eq!(next.tags(1), "1Z");
+    drop(next);
+    let mut next = monitor.raw();
+    assert_eq!(next.value("SELECT pg_backend_pid()"), pid);
+    next.send(&[describe(b'S', "named"), sync()].concat());
+    assert_eq!(next.tags(1), "EZ");
     next.send(&query("EXECUTE p"));
     assert_eq!(next.tags(1), "EZ");
 }

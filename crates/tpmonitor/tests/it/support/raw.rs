@@ -117,6 +117,11 @@ impl Raw {
         self.socket.write_all(bytes).unwrap();
     }
 
+    /// Whether the other side was there to take it.
+    pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
+        self.socket.write_all(bytes).is_ok()
+    }
+
     pub(crate) fn reply(&mut self) -> Reply {
         self.try_reply().expect("a reply, not the end")
     }
@@ -124,25 +129,24 @@ impl Raw {
     /// The next message, or `None` at the end of the connection.
     pub(crate) fn try_reply(&mut self) -> Option<Reply> {
         let mut head = [0; 5];
-        match self.socket.read_exact(&mut head) {
-            Ok(()) => {}
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset
-                ) =>
-            {
-                return None;
-            }
-            Err(error) => panic!("no reply: {error}"),
-        }
+        self.fill(&mut head)?;
         let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
         let mut body = vec![0; length as usize - 4];
-        self.socket.read_exact(&mut body).unwrap();
+        self.fill(&mut body)?;
         Some(Reply {
             tag: char::from(head[0]),
             body,
         })
+    }
+
+    /// Reads as much as there is room for, or to the end.
+    fn fill(&mut self, room: &mut [u8]) -> Option<()> {
+        use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
+        match self.socket.read_exact(room) {
+            Ok(()) => Some(()),
+            Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => None,
+            Err(error) => panic!("no reply: {error}"),
+        }
     }
 
     /// Replies up to and with `ReadyForQuery`, or to the end.

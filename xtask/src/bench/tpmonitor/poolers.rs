@@ -1,0 +1,176 @@
+//! The two poolers, set alike, in front of one server.
+
+use super::super::{folder, tenbin};
+use super::client;
+use anyhow::{Context, Result, bail};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use tenbin_server::{Account, Embedded};
+
+/// Server connections of a pool.
+pub(super) const POOL: usize = 20;
+pub(super) const USERS: [&str; 3] = ["one", "two", "three"];
+
+/// How a pooler is set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting<'a> {
+    /// `transaction` or `session`.
+    pub(super) pooling: &'a str,
+    /// Server connections in all; 0: no limit.
+    pub(super) cap: usize,
+    /// Where the monitor writes who waited; `PgBouncer` has nothing like it.
+    pub(super) queue_log: Option<&'a Path>,
+}
+
+/// Pooling by transaction, without further limits.
+pub(super) const USUAL: Setting<'_> = Setting {
+    pooling: "transaction",
+    cap: 0,
+    queue_log: None,
+};
+
+/// A pooler, ended when dropped.
+pub(super) struct Pooler {
+    child: Child,
+    pub(super) port: u16,
+}
+
+impl Pooler {
+    pub(super) fn target(&self) -> String {
+        format!(
+            "postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable",
+            self.port
+        )
+    }
+
+    /// CPU time, user and system, seconds.
+    pub(super) fn cpu_s(&self) -> Result<f64> {
+        let stat = procfs::process::Process::new(self.child.id().cast_signed())?.stat()?;
+        Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+    }
+
+    /// Resident memory, MiB.
+    pub(super) fn memory_mib(&self) -> Result<f64> {
+        let status = procfs::process::Process::new(self.child.id().cast_signed())?.status()?;
+        let kib = status.vmrss.context("no memory is told of the pooler")?;
+        Ok(kib as f64 / 1024.0)
+    }
+
+    /// Ends it in good order: what it writes is whole then.
+    pub(super) fn stop(mut self) -> Result<()> {
+        let id = self.child.id().to_string();
+        super::super::output(Path::new("kill"), &["-TERM", &id])?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Pooler {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(super) fn pgbouncer() -> Option<PathBuf> {
+    ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
+        .iter()
+        .map(PathBuf::from)
+        .find(|program| program.exists())
+}
+
+/// Where the server's Unix socket is.
+pub(super) fn socket_folder(server: &Embedded) -> Result<PathBuf> {
+    match server.target().addresses.first() {
+        Some(tenbin_wire::Address::Unix(path)) => {
+            Ok(path.parent().unwrap_or(Path::new("/")).to_owned())
+        }
+        _ => bail!("the embedded server has no Unix socket"),
+    }
+}
+
+/// The monitor.
+pub(super) fn ours(server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
+    let port = free_port()?;
+    let file = folder()?.join("tpmonitor.toml");
+    let Setting {
+        pooling,
+        cap,
+        queue_log,
+    } = setting;
+    let log = queue_log.map_or(String::new(), |path| {
+        format!("queue_log = \"{}\"\n", path.display())
+    });
+    std::fs::write(
+        &file,
+        format!(
+            "listen = [\"127.0.0.1:{port}\"]\nmode = \"{pooling}\"\nauth = \"trust\"\npool_size = {POOL}\n\
+             max_server_connections = {cap}\nmax_clients = 20000\n{log}\
+             [databases.\"*\"]\nserver = \"postgres:///?host={}&port={}\"\n",
+            socket_folder(server)?.display(),
+            server.port()
+        ),
+    )?;
+    let mut command = Command::new(tenbin());
+    command.arg("tpmonitor").arg("--config").arg(file);
+    started(command, port)
+}
+
+/// `PgBouncer`, set as ours; what it logs of each connection, which ours does not, is switched off.
+pub(super) fn theirs(program: &Path, server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
+    let port = free_port()?;
+    // It gives up root's rights first: the file has to be where anybody can read it.
+    let folder = std::env::temp_dir().join(format!("tenbin-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let (file, users) = (folder.join("pgbouncer.ini"), folder.join("users.txt"));
+    let names = USERS.iter().chain(&["postgres"]);
+    let listed: Vec<String> = names.map(|name| format!("\"{name}\" \"\"\n")).collect();
+    std::fs::write(&users, listed.concat())?;
+    let cap = match setting.cap {
+        0 => String::new(),
+        cap => format!("max_db_connections = {cap}\n"),
+    };
+    std::fs::write(
+        &file,
+        format!(
+            "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {}\n\
+             default_pool_size = {POOL}\n{cap}max_client_conn = 20000\n\
+             log_connections = 0\nlog_disconnections = 0\nlog_stats = 0\n\
+             ignore_startup_parameters = extra_float_digits,options\n",
+            socket_folder(server)?.display(),
+            server.port(),
+            users.display(),
+            setting.pooling
+        ),
+    )?;
+    let mut command = Account::for_server().command(program);
+    command.arg("-q").arg(&file);
+    let pooler = started(command, port);
+    std::fs::remove_dir_all(&folder)?;
+    pooler
+}
+
+/// Starts a pooler and waits until it serves.
+fn started(mut command: Command, port: u16) -> Result<Pooler> {
+    let child = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("cannot start {}", command.get_program().display()))?;
+    let mut pooler = Pooler { child, port };
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if let Some(status) = pooler.child.try_wait()? {
+            bail!("{} ended: {status}", command.get_program().display());
+        }
+        thread::yield_now();
+    }
+    client::log_in(port)?;
+    Ok(pooler)
+}
+
+fn free_port() -> Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
