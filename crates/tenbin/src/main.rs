@@ -10,6 +10,7 @@ mod run;
 mod script;
 mod signals;
 mod tpcc;
+mod tpch;
 mod units;
 
 use clap::{Parser, Subcommand};
