@@ -3,12 +3,14 @@
 //! Rows come from the `tpchgen` crate, which makes dbgen's byte for byte, and go into COPY without
 //! a file between. Results are derived from TPC-H, not TPC-H results: nobody audited them.
 
+pub mod age;
 mod answers;
 mod checks;
 mod load;
 mod marker;
 mod plan;
 mod queries;
+pub mod refresh;
 mod rows;
 mod scale;
 mod schema;

@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use tenbin_workload::check::Verdict;
 use tenbin_workload::load::{Aftermath, LoadError};
 use tenbin_workload::tpch::{
-    Existing, LoadOptions, Loaded, QUERIES, Query, Scale, Table, check, inspect, lines, load,
-    output,
+    Existing, LoadOptions, Loaded, QUERIES, Query, Scale, Table, age, check, draw, inspect, lines,
+    load, output, refresh,
 };
 
 fn options(scale: &str) -> LoadOptions {
@@ -75,6 +75,49 @@ fn rows_of_scale_1_are_dbgens_byte_for_byte() {
         (Table::LineItem, "4802b21c9975d965aa11893214a879df0d8d9e01"),
     ] {
         assert_eq!(hash(Scale::ONE, table), expected, "{table}");
+    }
+}
+
+fn lines_hash<T: std::fmt::Display>(rows: &[T]) -> String {
+    let mut hash = sha1::Sha1::new();
+    for row in rows {
+        // This dbgen ends a line without the last delimiter.
+        let line = row.to_string();
+        hash.update(line.strip_suffix('|').unwrap());
+        hash.update("\n");
+    }
+    let hex: Vec<String> = hash
+        .finalize()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    hex.concat()
+}
+
+/// Known answers: SHA-1 of the files of `dbgen -s 1 -U 2`, tools 2.17.3 (gregrahn/tpch-kit).
+#[test]
+fn refresh_sets_of_scale_1_are_dbgens_byte_for_byte() {
+    let mut sets = refresh::Sets::from(Scale::ONE, 1);
+    for (set, orders, lines, deleted) in [
+        (
+            1,
+            "bb54ade3109a5ccff9fa52370e094992ae42ed58",
+            "bef575a9838919b186576dae6db443929ac15e0c",
+            "535c4c0399ad73b557f7b46f782384df5b1af884",
+        ),
+        (
+            2,
+            "6211aeaf997850be099291349e86ed0cabd5523b",
+            "ed97c451cdd884954bc07c6245e2572f67a950c2",
+            "4fddcba436d79b0eafea61d59eeed3709322dd2c",
+        ),
+    ] {
+        let rows = sets.next_set();
+        assert_eq!(lines_hash(&rows.orders), orders, "orders of set {set}");
+        assert_eq!(lines_hash(&rows.lines), lines, "lines of set {set}");
+        let keys = refresh::deleted_keys(Scale::ONE, set);
+        let keys: Vec<String> = keys.iter().map(|key| format!("{key}|")).collect();
+        assert_eq!(lines_hash(&keys), deleted, "deletes of set {set}");
     }
 }
 
@@ -195,14 +238,126 @@ fn a_load_that_does_not_fit_or_is_stopped_leaves_nothing() {
     assert_eq!(existing, Existing::Nothing);
 }
 
+/// Rows of an answer and a sum over them: numbers with two decimals, rows sorted as text.
+fn summary(rows: &[Vec<String>]) -> (usize, String) {
+    let cell = |cell: &String| match cell.parse::<f64>() {
+        Ok(number) => format!("{number:.2}"),
+        Err(_) => cell.clone(),
+    };
+    let row = |row: &Vec<String>| row.iter().map(cell).collect::<Vec<_>>().join("|");
+    let mut lines: Vec<String> = rows.iter().map(row).collect();
+    lines.sort();
+    let hash = sha1::Sha1::digest(lines.join("\n"));
+    let hex: Vec<String> = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    (rows.len(), hex.concat())
+}
+
+/// Known answers: DuckDB 2.0.0 with the same texts over the files of `dbgen -s 0.01` of the TPC's
+/// tools 2.17.3, summed up as [`summary`] does it.
 #[test]
-fn every_query_runs() {
+fn queries_answer_at_a_small_scale_what_duckdb_answers_over_dbgens_files() {
+    let expected = [
+        (4, "8f156e687ee1139459b540b132d4b90d39095bd5"),
+        (4, "7f98e4aa00bb289aff837914e5a8bdaaf45b92f2"),
+        (10, "53a7a29a4a3c449f89a4080f0e080a0ec0f14b76"),
+        (5, "08831d49526eb0f6c6c8c41849a02576b54bade6"),
+        (5, "4b4aa3e54bacfdf24007f2f6b1edd89ff858b6db"),
+        (1, "56481dd774dfa03910152ba4758162a5661ab16d"),
+        (4, "34b265101901b2af60b7c9d3a082c9e9f04f8327"),
+        (2, "eb7a6a0e272e93735a2b7dcb909ddc45fa3a7125"),
+        (173, "6f431ef75c962c2d127258c32189380036bfb537"),
+        (20, "c35661f4f9176293b773db4103ba97ed325d91fa"),
+        (1, "06ba2ff1551aca2b6876c87ba2a7197903220917"),
+        (2, "de1e6bca21c9092e6a55d065dc4378a76fdcdf62"),
+        (33, "254e6ee8a0fcc77c05e663dbdda9e91bcdabf9de"),
+        (1, "d738d9d5a20955520a086e7650fd90c4c7dc7423"),
+        (1, "dbdcc6cb4a4aaa0a12550741820a73124b227d66"),
+        (296, "a4e9668573644a388588d3710fb5ec37b16069be"),
+        (1, "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+        (2, "b854350f496461ceebe99e7a07e5c803b1bc6034"),
+        (1, "a98ad4421bac4e8daff57f5726d90501a4a99c29"),
+        (1, "1b05c227e4481ec64d3c5c47f9933f516dc5d722"),
+        (1, "dc19b5d14979e6e5fa6845b0bb663b76e9152575"),
+        (7, "d62f6e5b3dc8293aad4311985582eb23e9cfd49c"),
+    ];
     let database = Database::new();
     let options = options("0.01");
     load_into(&database, &options).unwrap();
     let mut client = database.client();
-    for number in 1..=QUERIES {
+    for (number, (rows, hash)) in (1..=QUERIES).zip(expected) {
         let query = Query::validation(number, options.scale).unwrap();
-        output(&mut client, &query).unwrap();
+        let found = output(&mut client, &query).unwrap();
+        assert_eq!(
+            summary(&found),
+            (rows, hash.to_owned()),
+            "query {number}: {found:?}"
+        );
     }
+}
+
+/// Every value that can be drawn makes a query that the server understands.
+#[test]
+fn queries_with_drawn_values_run() {
+    let database = Database::new();
+    let options = options("0.008");
+    load_into(&database, &options).unwrap();
+    let mut client = database.client();
+    for seed in 1..=3 {
+        for query in draw(seed, options.scale) {
+            output(&mut client, &query).unwrap();
+        }
+    }
+}
+
+#[test]
+fn aging_replaces_what_it_should_and_keeps_every_total_right() {
+    let database = Database::new();
+    load_into(
+        &database,
+        &LoadOptions {
+            foreign_keys: true,
+            ..options("0.01")
+        },
+    )
+    .unwrap();
+    let (stop, mut client) = (AtomicBool::new(false), database.client());
+    for wrong in [0.0, -0.5, 1.0, f64::NAN] {
+        let error = age::age("public", &mut client, wrong, &stop, &mut |_, _| ()).unwrap_err();
+        assert!(matches!(error, age::AgeError::Share(_)), "{error}");
+    }
+    let aged = age::age("public", &mut client, 0.1, &stop, &mut |_, _| ()).unwrap();
+    assert!(aged.rows_as_expected && aged.sets == 100, "{aged:?}");
+    let [orders, lines] = &aged.tables[..] else {
+        panic!("{aged:?}");
+    };
+    assert_eq!((orders.before.rows, orders.after.rows), (15_000, 15_000));
+    assert_eq!((orders.inserted, orders.deleted), (1_500, 1_500));
+    assert!(orders.before.correlation > Some(0.999), "{aged:?}");
+    assert!(
+        lines.after.correlation < lines.before.correlation,
+        "{aged:?}"
+    );
+    assert_eq!(aged.free_space_from, None);
+    // A tenth of the keys is new, and of the old ones the first tenth is gone.
+    let scale = aged.scale;
+    let scale: Scale = scale.to_string().parse().unwrap();
+    let keys = |of: fn(Scale, u64) -> Vec<i64>| -> Vec<i64> {
+        (1..=100).flat_map(|set| of(scale, set)).collect()
+    };
+    let there = "SELECT count(*) FROM orders WHERE o_orderkey = ANY ($1)";
+    let mut count = |keys: Vec<i64>| client.query_one(there, &[&keys]).unwrap().get::<_, i64>(0);
+    assert_eq!(count(keys(refresh::inserted_keys)), 1_500);
+    assert_eq!(count(keys(refresh::deleted_keys)), 0);
+    assert_eq!(checked(&database), (vec!["rows", "totals"], Vec::new()));
+    let error = age::age("public", &mut client, 0.95, &stop, &mut |_, _| ()).unwrap_err();
+    assert!(
+        matches!(error, age::AgeError::UsedUp { used: 100, .. }),
+        "{error}"
+    );
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = age::age("public", &mut client, 0.1, &stop, &mut |_, _| ()).unwrap_err();
+    assert!(
+        matches!(error, age::AgeError::Stopped { done: 0, .. }),
+        "{error}"
+    );
 }
