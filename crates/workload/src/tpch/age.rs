@@ -18,12 +18,14 @@ pub enum AgeError {
     #[error("cannot replace a share of {0}; give 0.001 to 0.999 (a set of TPC-H is 0.1 %)")]
     Share(f64),
     /// There is no whole TPC-H.
-    #[error("cannot age schema {schema}: {found}; load with `tenbin load tpch` first")]
+    #[error("cannot age schema {schema}: {found}; {mend}")]
     NotLoaded {
         /// Schema looked into.
         schema: String,
         /// What is there instead.
         found: String,
+        /// What to do about it.
+        mend: &'static str,
     },
     /// Too much of it is replaced already.
     #[error(
@@ -206,15 +208,25 @@ fn sets_of(share: f64) -> Result<u64, AgeError> {
 
 fn loaded(client: &mut Client, schema: &str) -> Result<Meta, AgeError> {
     let existing = inspect(client, schema).map_err(server("looking what is there"))?;
-    let found = match existing {
+    let (found, mend) = match existing {
         Existing::Complete(meta) => return Ok(meta),
-        Existing::Nothing => "there is no TPC-H".to_owned(),
-        Existing::Partial(_) => "its load was interrupted".to_owned(),
-        Existing::Foreign(relations) => format!("{} are not tenbin's", relations.join(", ")),
+        Existing::Nothing => (
+            "there is no TPC-H".to_owned(),
+            "load it with `tenbin load tpch`",
+        ),
+        Existing::Partial(_) => (
+            "its load was interrupted".to_owned(),
+            "load anew with `tenbin load tpch --replace`",
+        ),
+        Existing::Foreign(relations) => (
+            format!("{} are not tenbin's", relations.join(", ")),
+            "load into another database with `tenbin load tpch`",
+        ),
     };
     Err(AgeError::NotLoaded {
         schema: schema.to_owned(),
         found,
+        mend,
     })
 }
 

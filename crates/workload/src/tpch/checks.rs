@@ -18,13 +18,13 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
     /// There is no whole TPC-H.
-    #[error("cannot check schema {schema}: {found}; load with `tenbin load tpch`{mend}")]
+    #[error("cannot check schema {schema}: {found}; {mend}")]
     NotLoaded {
         /// Schema looked into.
         schema: String,
         /// What is there instead.
         found: String,
-        /// What to add to the command.
+        /// What to do about it.
         mend: &'static str,
     },
     /// Stopped by the stop flag.
@@ -86,11 +86,17 @@ fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
     let existing = inspect(client, schema).map_err(server("looking what is there"))?;
     let (found, mend) = match existing {
         Existing::Complete(meta) => return Ok(meta),
-        Existing::Nothing => ("there is no TPC-H".to_owned(), ""),
-        Existing::Partial(_) => ("its load was interrupted".to_owned(), " --replace"),
+        Existing::Nothing => (
+            "there is no TPC-H".to_owned(),
+            "load it with `tenbin load tpch`",
+        ),
+        Existing::Partial(_) => (
+            "its load was interrupted".to_owned(),
+            "load anew with `tenbin load tpch --replace`",
+        ),
         Existing::Foreign(relations) => {
             let found = format!("{} are not tenbin's", relations.join(", "));
-            (found, " into another database")
+            (found, "load into another database with `tenbin load tpch`")
         }
     };
     Err(CheckError::NotLoaded {
