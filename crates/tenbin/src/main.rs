@@ -10,6 +10,7 @@ mod run;
 mod script;
 mod signals;
 mod tpcc;
+mod tpch;
 mod units;
 mod via;
 
@@ -43,6 +44,7 @@ enum Command {
     Bench(Box<cmd::bench::Args>),
     Load(cmd::load::Args),
     Check(cmd::check::Args),
+    Age(cmd::age::Args),
     Compare(cmd::compare::Args),
     Report(cmd::report::Args),
     Server(cmd::server::Args),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => cmd::bench::run(&args),
         Command::Load(args) => cmd::load::run(args),
         Command::Check(args) => cmd::check::run(&args),
+        Command::Age(args) => cmd::age::run(&args),
         Command::Compare(args) => cmd::compare::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Server(args) => cmd::server::run(args),

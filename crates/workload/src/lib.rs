@@ -19,6 +19,7 @@ pub mod think;
 pub mod tpca;
 pub mod tpcb;
 pub mod tpcc;
+pub mod tpch;
 
 pub use isolation::Isolation;
 

@@ -3,7 +3,7 @@
 use crate::exit::Result;
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::run::print;
-use crate::{bank, signals, tpcc};
+use crate::{bank, signals, tpcc, tpch};
 use clap::{Parser, Subcommand};
 use tenbin_workload::bank::Design;
 
@@ -31,6 +31,11 @@ enum Workload {
         after_help = "Example:\n  tenbin check tpca --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
     )]
     Tpca(What),
+    /// Rows against dbgen's, and at scale 1 the answers to the 22 queries against the standard's
+    #[command(
+        after_help = "Example:\n  tenbin check tpch --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+    )]
+    Tpch(What),
 }
 
 /// Where to look, and how to say it.
@@ -45,7 +50,8 @@ struct What {
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let (Workload::Tpcc(what) | Workload::Tpcb(what) | Workload::Tpca(what)) = &args.workload;
+    let (Workload::Tpcc(what) | Workload::Tpcb(what) | Workload::Tpca(what) | Workload::Tpch(what)) =
+        &args.workload;
     let stop = signals::stop_flag()?;
     let which = WhichArgs {
         dsn: Some(what.dsn.clone()),
@@ -57,6 +63,7 @@ pub(crate) fn run(args: &Args) -> Result {
         Workload::Tpcc(_) => tpcc::check(&place, what.json, &stop),
         Workload::Tpcb(_) => bank(Design::Pgbench),
         Workload::Tpca(_) => bank(Design::TpcA),
+        Workload::Tpch(_) => tpch::check(&place, what.json, &stop),
     }?;
     print(&checks, what.json)
 }

@@ -4,7 +4,7 @@ use crate::bank::args::{Asked, TableArgs};
 use crate::exit::{Answer, Failure, Result};
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::tpcc::args::LoadArgs;
-use crate::{bank, signals, tpcc};
+use crate::{bank, signals, tpcc, tpch};
 use clap::{Parser, Subcommand};
 use std::sync::atomic::AtomicBool;
 use tenbin_server::signals::Graceful;
@@ -22,6 +22,7 @@ enum Workload {
     Tpcc(TpccArgs),
     Tpcb(TpcbArgs),
     Tpca(TpcaArgs),
+    Tpch(TpchArgs),
 }
 
 /// TPC-C's nine tables, by clause 4.3.3
@@ -63,6 +64,19 @@ struct TpcaArgs {
     load: bank::args::TpcaLoadArgs,
 }
 
+/// TPC-H's eight tables, row by row as the standard's dbgen makes them
+#[derive(clap::Args)]
+#[command(
+    after_help = "Example:\n  tenbin load tpch --dsn postgres://me@localhost/bench --scale 1\n\nTables of another making are never touched; --replace drops what an earlier load of tenbin made."
+)]
+struct TpchArgs {
+    /// The server: `postgres://user@host:5432/database`
+    #[arg(long, value_name = "URL")]
+    dsn: String,
+    #[command(flatten)]
+    load: tpch::args::LoadArgs,
+}
+
 pub(crate) fn run(args: Args) -> Result {
     let _graceful = Graceful::begin();
     let stop = signals::stop_flag()?;
@@ -75,6 +89,15 @@ pub(crate) fn run(args: Args) -> Result {
         Workload::Tpca(args) => {
             let (asked, tables) = (args.load.size()?, &args.load.tables);
             bank(args.dsn, Design::TpcA, asked, tables, &stop)
+        }
+        Workload::Tpch(args) => {
+            let place = open(args.dsn)?;
+            let meta = tpch::load(&place, &args.load, false, &stop, false)?;
+            println!(
+                "TPC-H at {} is loaded; check it with: tenbin check tpch --dsn …",
+                meta.describe()
+            );
+            Ok(Answer::Yes)
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One file per subcommand.
 
+pub(crate) mod age;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod compare;

@@ -153,6 +153,91 @@ fn nonsense_is_refused_before_anything_is_made() {
 }
 
 #[test]
+fn tpch_is_loaded_checked_and_aged_and_nonsense_refused() {
+    for scale in ["0", "-1", "1.5", "0.001", "two"] {
+        let load = [
+            "load",
+            "tpch",
+            "--dsn",
+            "postgres://x@127.0.0.1:1/x",
+            "--scale",
+            scale,
+        ];
+        refused(&load, 2, &["whole number"]);
+    }
+    let server = server();
+    let dsn = dsn(&server);
+    let on = |rest: &[&str]| {
+        let mut words = rest.to_vec();
+        words.extend(["--dsn", &dsn]);
+        words.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let run = |rest: &[&str]| {
+        let words = on(rest);
+        tenbin(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let refuse = |rest: &[&str], says: &[&str]| {
+        let words = on(rest);
+        refused(
+            &words.iter().map(String::as_str).collect::<Vec<_>>(),
+            2,
+            says,
+        );
+    };
+    refuse(
+        &["load", "tpch", "--scale", "10000"],
+        &["GB of disk", "load at most scale"],
+    );
+    refuse(&["load", "tpch", "--scale", "99999"], &["170998 GB"]);
+    refuse(&["check", "tpch"], &["there is no TPC-H"]);
+    refuse(&["age"], &["there is no TPC-H"]);
+    let loaded = run(&["load", "tpch", "--scale", "0.008"]);
+    assert!(loaded.status.success(), "{loaded:?}");
+    refuse(
+        &["load", "tpch", "--scale", "0.01"],
+        &["already holds TPC-H at scale 0.008"],
+    );
+    refuse(&["age", "--share", "1.5"], &["0.001 to 0.999"]);
+
+    let aged = run(&["age", "--share", "0.05", "--json"]);
+    let result: Value = serde_json::from_slice(&aged.stdout).unwrap();
+    assert!(
+        aged.status.success() && result["rows_as_expected"] == true,
+        "{result}"
+    );
+    let orders = &result["tables"][0];
+    assert_eq!(
+        (&orders["name"], &orders["deleted"]),
+        (&"orders".into(), &600.into())
+    );
+    assert_eq!(orders["before"]["rows"], orders["after"]["rows"]);
+
+    let checked = run(&["check", "tpch", "--json"]);
+    let findings: Value = serde_json::from_slice(&checked.stdout).unwrap();
+    let verdict = |condition: &str| {
+        let findings = findings.as_array().unwrap();
+        let found = findings
+            .iter()
+            .find(|finding| finding["condition"] == condition);
+        found.unwrap()["verdict"].clone()
+    };
+    assert!(checked.status.success(), "{findings}");
+    assert_eq!(verdict("totals"), "PASS");
+    assert_eq!(
+        (verdict("contents"), verdict("Q22")),
+        ("SKIP".into(), "SKIP".into())
+    );
+    server
+        .target()
+        .config()
+        .connect(postgres::NoTls)
+        .unwrap()
+        .batch_execute("DELETE FROM lineitem WHERE l_orderkey % 2 = 0")
+        .unwrap();
+    assert_eq!(run(&["check", "tpch"]).status.code(), Some(1));
+}
+
+#[test]
 fn a_huge_scale_is_refused_for_want_of_room() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("run");

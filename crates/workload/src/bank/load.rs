@@ -3,9 +3,9 @@
 use super::marker::{self, Existing, Meta};
 use super::plan::{self, INDEX_BYTES, ROW_BYTES, Rows};
 use super::{Design, Size, Table, ddl};
+use crate::load::claim::{self, asking};
 use crate::load::{Aftermath, Failure, LoadError, Progress, quoted, work};
 use postgres::Client;
-use postgres::error::SqlState;
 use std::sync::atomic::AtomicBool;
 
 /// What to load, and how.
@@ -78,12 +78,7 @@ where
     let unchanged = |failure: Failure| failure.into_error(Aftermath::Removed);
     let mut control = connect().map_err(LoadError::Connect)?;
     let version = refuse(options, &mut control)?;
-    let mut workers = Vec::new();
-    for _ in 0..options.threads {
-        let mut worker = connect().map_err(LoadError::Connect)?;
-        work::prepare(&mut worker, &options.schema).map_err(unchanged)?;
-        workers.push(worker);
-    }
+    let workers = claim::workers(options.threads, &options.schema, &connect)?;
     work::prepare(&mut control, &options.schema).map_err(unchanged)?;
     begin(options, &mut control).map_err(unchanged)?;
     let tasks = plan::plan(options, version >= 140_000);
@@ -96,7 +91,8 @@ where
         Ok(Loaded { meta, progress })
     };
     fill().map_err(|failure: Failure| {
-        let aftermath = clean_up(options, control, &connect);
+        let statement = drop_statement(options);
+        let aftermath = claim::clean_up(&statement, &options.schema, control, &connect);
         failure.into_error(aftermath)
     })
 }
@@ -140,26 +136,11 @@ pub fn required_bytes(size: &Size, fillfactor: u8, max_wal_bytes: u64) -> u64 {
 
 /// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
 fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
-    let row = client
-        .query_one(
-            "SELECT current_setting('server_version_num')::integer, \
-             current_setting('server_version'), pg_size_bytes(current_setting('max_wal_size'))",
-            &[],
-        )
-        .map_err(asking("asking for the server's version"))?;
-    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
-    if version < 90_600 {
-        return Err(LoadError::Unsupported {
-            what: "loading",
-            needs: "9.6",
-            has: row.get(1),
-            instead: "use a newer server",
-        });
-    }
-    lock(options, client)?;
-    refuse_space(options, u64::try_from(row.get::<_, i64>(2)).unwrap_or(0))?;
+    let asked = claim::ask(client)?;
+    claim::lock(marker::name(options.design), &options.schema, client)?;
+    refuse_space(options, asked.max_wal_bytes)?;
     refuse_existing(options, client)?;
-    Ok(version)
+    Ok(asked.version)
 }
 
 fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadError> {
@@ -187,30 +168,8 @@ fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadErr
         what: format!("{} branches", options.size.branches),
         needed_bytes,
         available_bytes,
-        fitting,
+        fitting: fitting.to_string(),
     })
-}
-
-/// Keeps other loads out of the schema for as long as the connection lasts. The lock is waited for
-/// a little: the server takes a moment to notice that the connection of an earlier load is gone.
-fn lock(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
-    let during = "locking out other loads";
-    client
-        .batch_execute("SET lock_timeout = '2s'")
-        .map_err(asking(during))?;
-    let lock = "SELECT pg_advisory_lock(hashtext($1), hashtext($2))";
-    match client.execute(lock, &[&marker::name(options.design), &options.schema]) {
-        Ok(_) => Ok(()),
-        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-            Err(LoadError::Busy(options.schema.clone()))
-        }
-        Err(error) => Err(asking(during)(error)),
-    }
-}
-
-/// An answer to a question that is asked before anything is made.
-fn asking(during: &'static str) -> impl FnOnce(postgres::Error) -> LoadError {
-    move |answer| Failure::of(during)(answer).into_error(Aftermath::Removed)
 }
 
 fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
@@ -265,23 +224,4 @@ fn drop_statement(options: &LoadOptions) -> String {
         tables.join(", "),
         quoted(marker)
     )
-}
-
-/// Removes what a failed load has made.
-fn clean_up<C>(options: &LoadOptions, mut control: Client, connect: &C) -> Aftermath
-where
-    C: Fn() -> Result<Client, postgres::Error>,
-{
-    let statement = drop_statement(options);
-    let remove = |client: &mut Client| client.batch_execute(&statement);
-    // The control connection may have gone down with whatever failed.
-    let removed = remove(&mut control).is_ok()
-        || connect().is_ok_and(|mut client| {
-            work::prepare(&mut client, &options.schema).is_ok() && remove(&mut client).is_ok()
-        });
-    if removed {
-        Aftermath::Removed
-    } else {
-        Aftermath::Partial
-    }
 }

@@ -136,6 +136,25 @@ impl Row<'_> {
         self.0.extend_from_slice(&value.to_be_bytes());
     }
 
+    /// A `date`, days since 2000-01-01.
+    #[inline]
+    pub(crate) fn date(&mut self, days: i32) -> &mut Self {
+        self.field(days.to_be_bytes())
+    }
+
+    /// Text as a value shows itself.
+    #[inline]
+    pub(crate) fn shown(&mut self, value: &impl std::fmt::Display) -> &mut Self {
+        use std::io::Write as _;
+        let start = self.0.len();
+        self.length(0);
+        // Writing into memory does not fail.
+        let _ = write!(self.0, "{value}");
+        let length = u32::try_from(self.0.len() - start - 4).unwrap_or(0);
+        self.0[start..start + 4].copy_from_slice(&length.to_be_bytes());
+        self
+    }
+
     /// Text as it is.
     #[inline]
     pub(crate) fn text(&mut self, text: &str) -> &mut Self {

@@ -53,8 +53,8 @@ pub enum LoadError {
         needed_bytes: u64,
         /// Bytes there are.
         available_bytes: u64,
-        /// What would fit.
-        fitting: u32,
+        /// What would fit: `7`, `scale 0.5`.
+        fitting: String,
     },
     /// There is a whole database of the workload already.
     #[error(

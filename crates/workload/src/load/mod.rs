@@ -2,6 +2,7 @@
 //! carry it out, and what can go wrong.
 
 mod binary;
+pub(crate) mod claim;
 mod error;
 pub(crate) mod plan;
 pub(crate) mod work;

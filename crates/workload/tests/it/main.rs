@@ -12,4 +12,5 @@ mod load;
 mod place;
 mod script;
 mod support;
+mod tpch;
 mod transactions;

@@ -185,7 +185,7 @@ fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> 
             what: format!("{} warehouses", options.warehouses),
             needed_bytes,
             available_bytes,
-            fitting: space::fitting(available_bytes, max_wal_bytes),
+            fitting: space::fitting(available_bytes, max_wal_bytes).to_string(),
         });
     }
     if !options.replace {

@@ -1,0 +1,97 @@
+//! What a load does before its first row and after a failure, whatever it loads.
+
+use super::error::{Aftermath, Failure, LoadError};
+use super::work;
+use postgres::Client;
+use postgres::error::SqlState;
+
+/// What a load asks of a server before anything is made.
+pub(crate) struct Asked {
+    /// `server_version_num`.
+    pub(crate) version: u32,
+    /// `max_wal_size`, bytes.
+    pub(crate) max_wal_bytes: u64,
+}
+
+/// Refuses a server that is too old.
+pub(crate) fn ask(client: &mut Client) -> Result<Asked, LoadError> {
+    let row = client
+        .query_one(
+            "SELECT current_setting('server_version_num')::integer, \
+             current_setting('server_version'), pg_size_bytes(current_setting('max_wal_size'))",
+            &[],
+        )
+        .map_err(asking("asking for the server's version"))?;
+    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
+    if version < 90_600 {
+        return Err(LoadError::Unsupported {
+            what: "loading",
+            needs: "9.6",
+            has: row.get(1),
+            instead: "use a newer server",
+        });
+    }
+    Ok(Asked {
+        version,
+        max_wal_bytes: u64::try_from(row.get::<_, i64>(2)).unwrap_or(0),
+    })
+}
+
+/// Keeps other loads out of the schema for as long as the connection lasts. The lock is waited for
+/// a little: the server takes a moment to notice that the connection of an earlier load is gone.
+pub(crate) fn lock(marker: &str, schema: &str, client: &mut Client) -> Result<(), LoadError> {
+    let during = "locking out other loads";
+    client
+        .batch_execute("SET lock_timeout = '2s'")
+        .map_err(asking(during))?;
+    let lock = "SELECT pg_advisory_lock(hashtext($1), hashtext($2))";
+    match client.execute(lock, &[&marker, &schema]) {
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            Err(LoadError::Busy(schema.to_owned()))
+        }
+        Err(error) => Err(asking(during)(error)),
+    }
+}
+
+/// An answer to a question that is asked before anything is made.
+pub(crate) fn asking(during: &'static str) -> impl FnOnce(postgres::Error) -> LoadError {
+    move |answer| Failure::of(during)(answer).into_error(Aftermath::Removed)
+}
+
+/// Connections that will load, ready for it.
+pub(crate) fn workers<C>(count: u32, schema: &str, connect: &C) -> Result<Vec<Client>, LoadError>
+where
+    C: Fn() -> Result<Client, postgres::Error>,
+{
+    let worker = |_| {
+        let mut worker = connect().map_err(LoadError::Connect)?;
+        work::prepare(&mut worker, schema)
+            .map_err(|failure| failure.into_error(Aftermath::Removed))?;
+        Ok(worker)
+    };
+    (0..count).map(worker).collect()
+}
+
+/// Removes what a failed load has made, by `statement`.
+pub(crate) fn clean_up<C>(
+    statement: &str,
+    schema: &str,
+    mut control: Client,
+    connect: &C,
+) -> Aftermath
+where
+    C: Fn() -> Result<Client, postgres::Error>,
+{
+    let remove = |client: &mut Client| client.batch_execute(statement);
+    // The control connection may have gone down with whatever failed.
+    let removed = remove(&mut control).is_ok()
+        || connect().is_ok_and(|mut client| {
+            work::prepare(&mut client, schema).is_ok() && remove(&mut client).is_ok()
+        });
+    if removed {
+        Aftermath::Removed
+    } else {
+        Aftermath::Partial
+    }
+}

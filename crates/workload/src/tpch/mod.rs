@@ -1,0 +1,24 @@
+//! TPC-H, by revision 3.0.1 of the standard, whose clauses are cited throughout.
+//!
+//! Rows come from the `tpchgen` crate, which makes dbgen's byte for byte, and go into COPY without
+//! a file between. Results are derived from TPC-H, not TPC-H results: nobody audited them.
+
+pub mod age;
+mod answers;
+mod checks;
+mod load;
+mod marker;
+mod plan;
+mod queries;
+pub mod refresh;
+mod rows;
+mod scale;
+mod schema;
+
+pub use checks::{CheckError, check, output};
+pub use load::{LoadOptions, Loaded, load, required_bytes};
+pub use marker::{Existing, Meta, SCHEMA_VERSION, inspect};
+pub use queries::{QUERIES, Query, draw};
+pub use rows::lines;
+pub use scale::Scale;
+pub use schema::Table;
