@@ -39,6 +39,16 @@ pub struct Rate {
     pub seed: u64,
 }
 
+/// Where named statements are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Statements {
+    /// By the server, which has prepared them.
+    Prepared,
+    /// By the session: each travels with its executions
+    /// ([`Session::send_statements_each_time`](tenbin_wire::Session::send_statements_each_time)).
+    SentEachTime,
+}
+
 /// How a workload is to be driven.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -67,8 +77,8 @@ pub struct Options {
     pub drain: Duration,
     /// Attempts at a transaction that meets serialization failures or deadlocks, at least 1.
     pub max_tries: u32,
-    /// Whether statements travel with each execution: see [`Session::send_statements_each_time`](tenbin_wire::Session::send_statements_each_time).
-    pub statements_each_time: bool,
+    /// Where named statements are kept.
+    pub statements: Statements,
     /// Transactions are due at moments drawn beforehand, whether or not a terminal is free then; each
     /// is for the first terminal that is. `None`: terminals decide by their pace. Goes with no pacing.
     pub rate: Option<Rate>,
@@ -106,7 +116,7 @@ impl Options {
             ramp_down: Duration::from_secs(30),
             drain: Duration::from_secs(90),
             max_tries: 10,
-            statements_each_time: false,
+            statements: Statements::Prepared,
             rate: None,
             latency_limit: None,
             transactions: None,

@@ -6,6 +6,7 @@ use super::books::{Failure, Served};
 use super::floor::{Job, Queued};
 use super::timers::Who;
 use crate::clock::{nanoseconds, seconds};
+use crate::options::Statements;
 use rustix::event::epoll;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -112,7 +113,7 @@ impl<W: Workload> Shard<'_, W> {
         let opening = async {
             let mut session = Session::connect(self.common.target, register).await?;
             session.set_timer(Arc::clone(&self.timer));
-            if self.common.options.statements_each_time {
+            if self.common.options.statements == Statements::SentEachTime {
                 session.send_statements_each_time();
             }
             self.common.workload.prepare(&mut session).await?;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenbin_observe::Observer;
 use tenbin_record::{Observation, SampleWriter};
-use tenbin_rte::{DriveError, Options, Phase, Progress};
+use tenbin_rte::{DriveError, Options, Phase, Progress, Statements};
 
 /// What came of it.
 pub(super) struct Watched<S: Subject + ?Sized> {
@@ -57,7 +57,10 @@ pub(super) fn watch<S: Subject>(
     };
     let via = place.via.as_ref();
     let options = Options {
-        statements_each_time: via.is_some_and(|via| via.record.statements_each_time),
+        statements: match via {
+            Some(via) if via.record.statements_each_time => Statements::SentEachTime,
+            _ => Statements::Prepared,
+        },
         ..options.clone()
     };
     let driven = tenbin_rte::drive(
