@@ -127,7 +127,7 @@ fn is_pooler_of(pid: u32, parent: u32) -> bool {
 }
 
 fn wait_for<T>(what: &str, mut there: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         if let Some(found) = there() {
             return found;
