@@ -52,8 +52,6 @@ pub(crate) fn test() -> Result<()> {
         ],
         &[],
     )?;
-    run("cargo", &["test", "--workspace", "--locked"], &[])?;
-    crate::docs::generate(true)?;
     run(
         "cargo",
         &[
@@ -68,6 +66,8 @@ pub(crate) fn test() -> Result<()> {
             "-D warnings -A rustdoc::private_intra_doc_links",
         )],
     )?;
+    crate::docs::generate(true)?;
+    run("cargo", &["test", "--workspace", "--locked"], &[])?;
     eprintln!(
         "\nall checks passed in {:.0} s",
         started.elapsed().as_secs_f64()

@@ -17,7 +17,7 @@ const SLICE_NS: u64 = 100_000;
 /// take no notice. A thread under a real-time or idle policy, which is somebody's choice, is left as
 /// it is.
 ///
-/// [`drive`](crate::drive) asks for its own threads where moments matter; this is for what must answer them at once.
+/// [`drive`](crate::drive()) asks for its own threads where moments matter; this is for what must answer them at once.
 ///
 /// # Errors
 /// When the kernel refuses.
