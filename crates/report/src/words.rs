@@ -48,6 +48,7 @@ pub(crate) fn process(kind: &str) -> String {
         "exited" => "processes that ended".into(),
         "other" => "other processes".into(),
         "io_worker" => "I/O workers".into(),
+        "tp_monitor" => "pooler".into(),
         kind => kind.replace("wal_", "WAL ").replace('_', " "),
     }
 }
@@ -255,11 +256,14 @@ fn ended(run: &Run) -> Option<Sentence> {
 fn how_much(run: &Run) -> Sentence {
     let throughput = &run.result.throughput;
     let load = format!(
-        "{}: {}, {} over {}, {}",
+        "{}: {}, {} over {}{}, {}",
         workload(run),
         scale(run),
         counted(run.driver.terminals.into(), "terminal", "terminals"),
         counted(run.driver.connections.into(), "connection", "connections"),
+        run.via
+            .as_ref()
+            .map_or(String::new(), |pooler| format!(" through {}", via(pooler))),
         pacing(run),
     );
     if run.run.measured_s <= 0.0 {

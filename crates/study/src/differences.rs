@@ -107,6 +107,15 @@ fn entries(run: &Run) -> Entries {
         serde_json::to_value(&run.workload).unwrap_or_default(),
     );
     add("server", server(run));
+    // What is put between is one choice, where it listened none.
+    let via = run.via.as_ref().map(|via| {
+        let servers = via.pool_size;
+        format!(
+            "{} {}, {servers} server connections by {}",
+            via.name, via.version, via.mode
+        )
+    });
+    add("via", via.into());
     add("host", serde_json::to_value(&run.host).unwrap_or_default());
     entries.retain(|name, _| !INCIDENTAL.contains(&without_index(name).as_str()));
     entries

@@ -32,6 +32,29 @@ fn a_terminal_of_80_columns_is_enough() {
 }
 
 #[test]
+fn a_pooler_and_its_queue_are_named() {
+    let mut run = run();
+    run.via = Some(tenbin_record::run::Via {
+        name: "pgbouncer".into(),
+        version: "1.18.0".into(),
+        pool_size: 8,
+        mode: "transaction".into(),
+        address: "127.0.0.1:40213".into(),
+        statements_each_time: true,
+    });
+    let observation = run.observation.as_mut().unwrap();
+    observation.per_transaction.via_cpu_us = Some(88.0);
+    observation.via = Some(tenbin_record::observation::ViaSeen {
+        cpu: tenbin_record::observation::Cpu::default(),
+        rss_max_bytes: 7 << 20,
+        waiting_mean: 11.5,
+        waiting_max: 12.0,
+        active_mean: 7.9,
+    });
+    insta::assert_snapshot!(shown(&run));
+}
+
+#[test]
 fn colour_only_repeats_what_words_say() {
     let colored = terminal(&bad_run(), Path::new("x"), 80, true);
     assert!(

@@ -238,6 +238,35 @@ fn what_differs_is_listed_and_too_much_is_warned_of() {
 }
 
 #[test]
+fn a_pooler_is_one_choice() {
+    let via = |pool_size, port| tenbin_record::run::Via {
+        name: "pgbouncer".into(),
+        version: "1.18.0".into(),
+        pool_size,
+        mode: "transaction".into(),
+        address: format!("127.0.0.1:{port}"),
+        statements_each_time: true,
+    };
+    let of = |a: Option<tenbin_record::run::Via>, b| {
+        let home = tempfile::tempdir().unwrap();
+        let a = run(&home.path().join("a"), TRUTH, |run| run.via = a);
+        let b = run(&home.path().join("b"), TRUTH, |run| run.via = b);
+        let differences = compare(&[a], &[b], None).unwrap().differences;
+        let lines = differences
+            .iter()
+            .map(|d| format!("{}: {} / {}", d.field, d.a, d.b));
+        lines.collect::<Vec<_>>()
+    };
+    let eight = "pgbouncer 1.18.0, 8 server connections by transaction";
+    assert_eq!(of(None, Some(via(8, 1))), [format!("via: - / {eight}")]);
+    assert_eq!(
+        of(Some(via(20, 1)), Some(via(8, 2))),
+        [format!("via: {} / {eight}", eight.replace(" 8 ", " 20 "))]
+    );
+    assert!(of(Some(via(8, 1)), Some(via(8, 2))).is_empty());
+}
+
+#[test]
 fn doubtful_runs_are_said_to_be_so() {
     let change = |run: &mut Run| {
         run.result.transactions.get_mut("payment").unwrap().errors = 3;
