@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::frames::{Frame, next_frame, server_error};
+use crate::outbox::Outbox;
 use crate::replies::Replies;
 use crate::requests;
 use crate::socket::{Flushed, Socket};
@@ -232,6 +233,12 @@ impl Session {
             self.prepared.resize(number + 1, false);
         }
         self.prepared[number] = true;
+    }
+
+    /// From now on, has requests go out when the box is flushed, which gives `key` where the session
+    /// is to be polled for the rest.
+    pub fn set_outbox(&mut self, outbox: Outbox, key: u64) {
+        self.socket.set_outbox(outbox, key);
     }
 
     /// Where [`sleep_until`](Self::sleep_until) says what it waits for.

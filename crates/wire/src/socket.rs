@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::frames::{self, MESSAGE_LIMIT_BYTES, next_frame};
+use crate::outbox::{Outbox, Posted};
 use crate::target::Address;
 use rustix::io::Errno;
 use rustix::net::{
@@ -27,6 +28,18 @@ pub(crate) struct Socket {
     /// Queued; what is before `sent` has gone out.
     pub(crate) output: Vec<u8>,
     sent: usize,
+    /// Where what goes out is gathered, and this socket's key there.
+    outbox: Option<(Outbox, u64)>,
+    /// The outbox was given something and has not been asked since what became of it.
+    posted: bool,
+}
+
+/// What has become of what the outbox was given.
+enum Collected {
+    Waits,
+    Gone,
+    /// Part of it is in `output` again.
+    Rest,
 }
 
 /// How far a `flush` came.
@@ -34,7 +47,7 @@ pub(crate) struct Socket {
 pub(crate) enum Flushed {
     /// There was nothing to send.
     Nothing,
-    /// Everything has gone out just now.
+    /// Everything has gone out just now, or goes out before the event loop waits.
     All,
     /// The peer does not take more for now.
     Blocked,
@@ -72,7 +85,14 @@ impl Socket {
             input: Vec::with_capacity(BUFFER_BYTES),
             output: Vec::new(),
             sent: 0,
+            outbox: None,
+            posted: false,
         })
+    }
+
+    /// From now on, sends with others.
+    pub(crate) fn set_outbox(&mut self, outbox: Outbox, key: u64) {
+        self.outbox = Some((outbox, key));
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -88,8 +108,25 @@ impl Socket {
     /// Sends what is queued.
     #[inline]
     pub(crate) fn flush(&mut self) -> Result<Flushed, Error> {
+        let mut came_back = false;
+        if self.posted {
+            match self.collect()? {
+                Collected::Waits => return Ok(Flushed::Blocked),
+                Collected::Gone => {}
+                Collected::Rest => came_back = true,
+            }
+        }
         if self.output.is_empty() {
             return Ok(Flushed::Nothing);
+        }
+        if let Some((outbox, key)) = &self.outbox
+            && !came_back
+            && self.sent == 0
+            && outbox.post(self.fd.as_fd(), *key, &self.output)
+        {
+            self.output.clear();
+            self.posted = true;
+            return Ok(Flushed::All);
         }
         while self.sent < self.output.len() {
             match send(&self.fd, &self.output[self.sent..], SendFlags::NOSIGNAL) {
@@ -104,6 +141,29 @@ impl Socket {
             self.output = Vec::new();
         }
         Ok(Flushed::All)
+    }
+
+    /// Takes back what the outbox could not send whole: the rest is sent from here, when there is room.
+    #[inline]
+    fn collect(&mut self) -> Result<Collected, Error> {
+        let posted = match &self.outbox {
+            Some((outbox, _)) => outbox.inquire(self.fd.as_fd()),
+            None => Posted::Gone,
+        };
+        let (bytes, sent) = match posted {
+            Posted::Waits => return Ok(Collected::Waits),
+            Posted::Gone => {
+                self.posted = false;
+                return Ok(Collected::Gone);
+            }
+            Posted::Returned(bytes, sent) => (bytes, sent),
+        };
+        self.posted = false;
+        self.sent = sent.map_err(|errno| self.gone("send to", errno))?;
+        // Whatever was to follow does.
+        let later = std::mem::replace(&mut self.output, bytes);
+        self.output.extend_from_slice(&later);
+        Ok(Collected::Rest)
     }
 
     /// Receives once; `false` when nothing has come.
@@ -173,6 +233,14 @@ impl Socket {
                 io::Error::from(errno)
             ))
         })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Some((outbox, _)) = &self.outbox {
+            outbox.forget(self.fd.as_fd());
+        }
     }
 }
 

@@ -113,6 +113,7 @@ impl<W: Workload> Shard<'_, W> {
         let opening = async {
             let mut session = Session::connect(self.common.target, register).await?;
             session.set_timer(Arc::clone(&self.timer));
+            session.set_outbox(self.outbox.clone(), u64::from(me));
             if self.common.options.statements == Statements::SentEachTime {
                 session.send_statements_each_time();
             }

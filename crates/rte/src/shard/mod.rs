@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tenbin_wire::{Target, Timer};
+use tenbin_wire::{Outbox, Target, Timer};
 use tenbin_workload::{Kind, Workload};
 use timers::Who;
 
@@ -93,6 +93,7 @@ pub(crate) struct Shard<'a, W: Workload> {
     alarm: Alarm,
     /// Where the transaction polled last says that it waits for a moment.
     timer: Arc<Timer>,
+    outbox: Outbox,
     connections: u32,
     floor: RefCell<Floor<'a, W>>,
     link: RefCell<Link>,
@@ -135,6 +136,7 @@ impl<'a, W: Workload> Shard<'a, W> {
             epoll,
             alarm,
             timer: Arc::default(),
+            outbox: Outbox::new(),
             connections,
             floor: RefCell::new(Floor::new(common, share, recorder)),
             link: RefCell::new(Link::new(connections, limit_ns, now_ns)),
@@ -180,6 +182,7 @@ impl<'a, W: Workload> Shard<'a, W> {
                 self.moved(connections, event);
             }
             self.dispatch(connections);
+            self.send(connections);
             let now_ns = self.now_ns();
             cpu.look(&self.floor().span, now_ns);
             if let Some(fatal) = self.link().take_fatal() {
@@ -262,6 +265,23 @@ impl<'a, W: Workload> Shard<'a, W> {
         if let Some(moment) = self.timer.take() {
             let again_ns = self.common.control.clock.at_ns(moment);
             self.floor().timers.push(again_ns, Who::Connection(me));
+        }
+        if self.outbox.is_full() {
+            self.send(connections);
+        }
+    }
+
+    /// Sends what sessions have to send, and what they have to send thereupon.
+    fn send(&self, connections: &mut Connections<'_>) {
+        loop {
+            let mut stuck = Vec::new();
+            self.outbox.flush(&mut stuck);
+            if stuck.is_empty() {
+                return;
+            }
+            for me in stuck.into_iter().filter_map(|key| u32::try_from(key).ok()) {
+                self.poll(connections, me);
+            }
         }
     }
 
