@@ -7,6 +7,7 @@ mod client;
 mod login;
 mod pool;
 mod queue_log;
+mod secure;
 mod server;
 mod ticks;
 
@@ -24,7 +25,7 @@ use queue_log::QueueLog;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{SocketFlags, acceptfrom_with};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -427,10 +428,11 @@ impl Serving {
                 return;
             };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match accept_with(&listener.fd, flags) {
-                Ok(fd) => {
+            match acceptfrom_with(&listener.fd, flags) {
+                Ok((fd, from)) => {
                     net::tune(&fd);
-                    self.admit(fd);
+                    let from = from.and_then(|name| SocketAddr::try_from(name).ok());
+                    self.admit(fd, from.map(|name| name.ip().to_canonical()));
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,

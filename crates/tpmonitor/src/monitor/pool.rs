@@ -240,7 +240,7 @@ impl Serving {
                 .cloned();
             let mut pool = self.pools.swap_remove(index);
             if let Some(database) = found {
-                if database.addresses != pool.database.addresses {
+                if database.places != pool.database.places {
                     pool.address = 0;
                 }
                 pool.database = database;
