@@ -1,11 +1,13 @@
 //! Who a client is, and who the monitor is to a server.
 
-use crate::config::{Auth, Kept, Secret};
+use crate::config::{Auth, ChannelBinding as Wanted, Kept, Secret};
 use crate::messages::{message, string};
 use crate::scram::{Exchange, Verifier, equal, random};
 use md5::{Digest as _, Md5};
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::{
+    ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256,
+};
 use tenbin_wire::frames::split_string;
 
 /// A client's log-in under way.
@@ -29,16 +31,18 @@ pub(crate) enum Verdict {
 }
 
 impl Challenge {
-    /// The first question to a client, or `None` where there is none.
+    /// The first question to a client, or `None` where there is none. `binding` is what SCRAM can be
+    /// bound to.
     pub(crate) fn ask(
         auth: Auth,
         user: &str,
         secret: Option<&Secret>,
+        binding: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) -> Option<Self> {
         let kept = secret.map(|secret| &secret.0);
         match (auth, kept) {
-            (Auth::Trust, _) => None,
+            (Auth::Trust | Auth::Cert, _) => None,
             (Auth::Md5, None | Some(Kept::Plain(..) | Kept::Md5(_))) => {
                 let salt: [u8; 4] = random();
                 let hash = match kept {
@@ -57,6 +61,9 @@ impl Challenge {
             (Auth::Scram | Auth::Md5, _) => {
                 message(out, b'R', |out| {
                     out.extend_from_slice(&10_u32.to_be_bytes());
+                    if binding.is_some() {
+                        string(out, SCRAM_SHA_256_PLUS.as_bytes());
+                    }
                     string(out, SCRAM_SHA_256.as_bytes());
                     out.push(0);
                 });
@@ -66,7 +73,7 @@ impl Challenge {
                     }
                     _ => None,
                 };
-                Some(Self::ScramFirst(Box::new(Exchange::new(verifier))))
+                Some(Self::ScramFirst(Box::new(Exchange::new(verifier, binding))))
             }
         }
     }
@@ -86,14 +93,16 @@ impl Challenge {
                 }
             }
             Self::ScramFirst(exchange) => {
-                let Some(first) = first_response(body).and_then(|data| exchange.first(data)) else {
+                let first = first_response(body);
+                let Some(first) = first.and_then(|(bound, data)| exchange.first(data, bound))
+                else {
                     return Verdict::Refused;
                 };
                 message(out, b'R', |out| {
                     out.extend_from_slice(&11_u32.to_be_bytes());
                     out.extend_from_slice(first.as_bytes());
                 });
-                let next = Box::new(Exchange::new(None));
+                let next = Box::new(Exchange::new(None, None));
                 *self = Self::ScramLast(std::mem::replace(exchange, next));
                 Verdict::More
             }
@@ -111,12 +120,14 @@ impl Challenge {
     }
 }
 
-/// The data of a `SASLInitialResponse` for the one mechanism offered.
-fn first_response(body: &[u8]) -> Option<&[u8]> {
+/// The data of a `SASLInitialResponse`, and whether for the mechanism that binds.
+fn first_response(body: &[u8]) -> Option<(bool, &[u8])> {
     let (mechanism, rest) = split_string(body)?;
     let (&length, data) = rest.split_first_chunk()?;
     let whole = usize::try_from(i32::from_be_bytes(length)).ok()? == data.len();
-    (mechanism == SCRAM_SHA_256.as_bytes() && whole).then_some(data)
+    let bound = mechanism == SCRAM_SHA_256_PLUS.as_bytes();
+    let known = bound || mechanism == SCRAM_SHA_256.as_bytes();
+    (known && whole).then_some((bound, data))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -127,10 +138,47 @@ fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
+/// What a log-in to a server can be bound to.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Channel {
+    pub(crate) wanted: Wanted,
+    /// Of the server's certificate, where the connection is encrypted.
+    pub(crate) hash: Option<Vec<u8>>,
+}
+
+impl Channel {
+    /// The mechanism to take of those that a server offers.
+    fn choose(self, offered: &[u8]) -> Result<(&'static str, ChannelBinding), String> {
+        let mut names = offered.split(|&byte| byte == 0);
+        let bindable = names
+            .clone()
+            .any(|name| name == SCRAM_SHA_256_PLUS.as_bytes());
+        let found = match (self.wanted, self.hash) {
+            (Wanted::Disable, _) | (Wanted::Prefer, None) => {
+                (SCRAM_SHA_256, ChannelBinding::unsupported())
+            }
+            (_, Some(hash)) if bindable => (
+                SCRAM_SHA_256_PLUS,
+                ChannelBinding::tls_server_end_point(hash),
+            ),
+            (Wanted::Require, _) => return Err(UNBOUND.to_owned()),
+            (Wanted::Prefer, Some(_)) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
+        };
+        if names.any(|name| name == found.0.as_bytes()) {
+            Ok(found)
+        } else {
+            Err("the server offers no mechanism of SASL that the TP monitor knows (SCRAM-SHA-256, SCRAM-SHA-256-PLUS)".to_owned())
+        }
+    }
+}
+
+const UNBOUND: &str = "the server does not bind authentication to the encrypted connection, and channel_binding=require asks for it";
+
 /// The monitor's own log-in to a server.
 #[derive(Default)]
 pub(crate) struct Login {
     scram: Option<ScramSha256>,
+    bound: bool,
 }
 
 impl Login {
@@ -139,6 +187,7 @@ impl Login {
         &mut self,
         user: &str,
         secret: Option<&Secret>,
+        channel: Channel,
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
@@ -152,6 +201,9 @@ impl Login {
         match i32::from_be_bytes(code) {
             0 if self.scram.is_some() => {
                 Err("the server ended authentication without proof of its own".to_owned())
+            }
+            0 | 3 | 5 if channel.wanted == Wanted::Require && !self.bound => {
+                Err(UNBOUND.to_owned())
             }
             0 => Ok(()),
             3 => {
@@ -172,9 +224,11 @@ impl Login {
                 Ok(())
             }
             10 => {
-                let scram = ScramSha256::new(plain()?.as_bytes(), ChannelBinding::unsupported());
+                let (mechanism, binding) = channel.choose(data)?;
+                self.bound = mechanism == SCRAM_SHA_256_PLUS;
+                let scram = ScramSha256::new(plain()?.as_bytes(), binding);
                 message(out, b'p', |out| {
-                    string(out, SCRAM_SHA_256.as_bytes());
+                    string(out, mechanism.as_bytes());
                     out.extend_from_slice(&crate::messages::word(scram.message().len()));
                     out.extend_from_slice(scram.message());
                 });

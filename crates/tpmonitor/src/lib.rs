@@ -30,7 +30,12 @@ mod slab;
 mod sql;
 mod startup;
 mod statements;
+mod tls;
 
-pub use config::{Auth, Config, ConfigError, Database, Listen, Pooling, Secret, SessionState};
+pub use config::{
+    Auth, ChannelBinding, ClientTls, Config, ConfigError, Database, Listen, Place, Pooling, Route,
+    RouteError, Secret, ServerTls, SessionState, TlsMode,
+};
 pub use error::Error;
 pub use monitor::{Handle, Monitor, Reread};
+pub use tls::TlsError;

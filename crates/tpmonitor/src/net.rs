@@ -5,6 +5,7 @@
 //! system call at all. Readiness to write is asked for only after a send has not gone through.
 
 use crate::config::Listen;
+use crate::tls::Session;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -14,9 +15,9 @@ use rustix::net::{
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use tenbin_wire::Address;
+use tenbin_wire::{Address, Outbox};
 
 /// Room for one receive.
 pub(crate) const RECEIVE_BYTES: usize = 64 << 10;
@@ -51,11 +52,15 @@ pub(crate) struct Conn {
     ending: bool,
     /// Readiness to write has been asked for.
     writing: bool,
+    /// Where small messages are gathered.
+    outbox: Outbox,
+    /// What is received and sent is encrypted by this.
+    tls: Option<Box<Session>>,
 }
 
 impl Conn {
     /// A socket whose events will carry `token`.
-    pub(crate) fn new(fd: OwnedFd, token: u64) -> Self {
+    pub(crate) fn new(fd: OwnedFd, token: u64, outbox: &Outbox) -> Self {
         Self {
             fd,
             token,
@@ -65,6 +70,8 @@ impl Conn {
             readable: false,
             ending: false,
             writing: false,
+            outbox: outbox.clone(),
+            tls: None,
         }
     }
 
@@ -101,6 +108,9 @@ impl Conn {
             into.append(&mut self.input);
             self.input = Vec::new();
         }
+        if self.tls.is_some() {
+            return self.receive_encrypted(into);
+        }
         let before = into.len();
         into.reserve(RECEIVE_BYTES);
         loop {
@@ -135,9 +145,40 @@ impl Conn {
         }
     }
 
+    /// Like `send`, but perhaps not before the outbox is flushed.
+    #[inline]
+    pub(crate) fn post(&mut self, epoll: &OwnedFd, bytes: &[u8]) -> bool {
+        if self.tls.is_none()
+            && self.unsent() == 0
+            && self.outbox.post(self.fd.as_fd(), self.token, bytes)
+        {
+            return true;
+        }
+        self.send(epoll, bytes)
+    }
+
+    /// Takes back what the outbox has not sent; false when the other side is gone.
+    pub(crate) fn recall(&mut self, epoll: &OwnedFd) -> bool {
+        match self.outbox.recall(self.fd.as_fd()) {
+            None => true,
+            Some((_, Err(_))) => false,
+            Some((bytes, Ok(sent))) => {
+                (self.output, self.sent) = (bytes, sent);
+                self.flush(epoll)
+            }
+        }
+    }
+
     /// Sends behind what has not gone out; false when the other side is gone.
     #[inline]
     pub(crate) fn send(&mut self, epoll: &OwnedFd, mut bytes: &[u8]) -> bool {
+        if !self.recall(epoll) {
+            return false;
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.encrypt(bytes, &mut self.output);
+            return self.push();
+        }
         if self.unsent() == 0 {
             while !bytes.is_empty() {
                 match send(&self.fd, bytes, SendFlags::NOSIGNAL) {
@@ -157,6 +198,9 @@ impl Conn {
 
     /// Sends what has not gone out; false when the other side is gone.
     pub(crate) fn flush(&mut self, epoll: &OwnedFd) -> bool {
+        if self.tls.is_some() {
+            return self.push();
+        }
         while self.sent < self.output.len() {
             match send(&self.fd, &self.output[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,
@@ -176,6 +220,64 @@ impl Conn {
         }
         self.writing = on;
         epoll::modify(epoll, &self.fd, EventData::new_u64(self.token), watched(on)).is_ok()
+    }
+}
+
+/// What differs under TLS. Readiness to write is always watched for then, as receiving may have to
+/// send, too; on TCP, edge-triggered, that costs no event more than are needed.
+impl Conn {
+    /// Goes on under TLS; `early` has been received and is its beginning. False when it cannot.
+    pub(crate) fn start_tls(&mut self, epoll: &OwnedFd, session: Session, early: &[u8]) -> bool {
+        let watched = self.recall(epoll) && self.watch_writing(epoll, true);
+        let tls = self.tls.insert(Box::new(session));
+        tls.feed(early, &mut self.input, &mut self.output);
+        tls.encrypt(&[], &mut self.output);
+        watched && self.push()
+    }
+
+    pub(crate) fn tls(&self) -> Option<&Session> {
+        self.tls.as_deref()
+    }
+
+    #[inline(never)]
+    fn receive_encrypted(&mut self, into: &mut Vec<u8>) -> Received {
+        let Some(tls) = &mut self.tls else {
+            return Received::Closed;
+        };
+        let (received, emptied) = tls.receive(&self.fd, into, &mut self.output);
+        self.readable = !emptied || (self.ending && received == Received::Some);
+        // Keys, alerts and tickets; whether they can be sent shows when something else is.
+        let _ = self.push();
+        received
+    }
+
+    /// Sends what has not gone out, as far as it goes; false when the other side is gone.
+    fn push(&mut self) -> bool {
+        while self.sent < self.output.len() {
+            match send(&self.fd, &self.output[self.sent..], SendFlags::NOSIGNAL) {
+                Ok(count) => self.sent += count,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return true,
+                Err(_) => return false,
+            }
+        }
+        self.output = Vec::new();
+        self.sent = 0;
+        true
+    }
+}
+
+impl Drop for Conn {
+    fn drop(&mut self) {
+        // What was said last is to arrive, if there is room for it.
+        if let Some((bytes, Ok(sent))) = self.outbox.recall(self.fd.as_fd()) {
+            (self.output, self.sent) = (bytes, sent);
+            let _ = self.push();
+        }
+        if let Some(tls) = &mut self.tls {
+            tls.say_goodbye(&mut self.output);
+            let _ = self.push();
+        }
     }
 }
 

@@ -93,15 +93,18 @@ pub(crate) struct Exchange {
     /// The user is unknown: it goes on as if not, and fails at the end.
     doomed: bool,
     nonce: String,
-    /// `n,,` or `y,,`, as the client gave it.
-    gs2: String,
+    /// What a client may bind the exchange to.
+    binding: Option<Vec<u8>>,
+    /// What the client said of it, and what it was bound to.
+    gs2: Vec<u8>,
     /// Client's first message without the header, then the server's first.
     said: String,
 }
 
 impl Exchange {
     /// For a user whose verifier is this; without one, nobody learns that there is no such user.
-    pub(crate) fn new(verifier: Option<Verifier>) -> Self {
+    /// `binding` is what the connection can be bound by, where it is encrypted.
+    pub(crate) fn new(verifier: Option<Verifier>, binding: Option<&[u8]>) -> Self {
         let doomed = verifier.is_none();
         Self {
             verifier: verifier.unwrap_or_else(|| Verifier {
@@ -112,19 +115,31 @@ impl Exchange {
             }),
             doomed,
             nonce: STANDARD.encode(random::<NONCE_BYTES>()),
-            gs2: String::new(),
+            binding: binding.map(<[u8]>::to_vec),
+            gs2: Vec::new(),
             said: String::new(),
         }
     }
 
-    /// Reads the client's first message, gives the server's.
-    pub(crate) fn first(&mut self, message: &[u8]) -> Option<String> {
+    /// Whether SCRAM can be bound to the connection.
+    pub(crate) fn can_bind(&self) -> bool {
+        self.binding.is_some()
+    }
+
+    /// Reads the client's first message, gives the server's. `bound`: the client has chosen the
+    /// mechanism that binds.
+    pub(crate) fn first(&mut self, message: &[u8], bound: bool) -> Option<String> {
         let message = std::str::from_utf8(message).ok()?;
-        // Without TLS there is no channel to bind to.
-        if !(message.starts_with("n,") || message.starts_with("y,")) {
-            return None;
+        let (flag, rest) = message.split_once(',')?;
+        match flag {
+            "p=tls-server-end-point" if bound && self.can_bind() => {}
+            "n" if !bound => {}
+            // It could bind, and believes that the monitor cannot: somebody between has taken the
+            // offer away.
+            "y" if !bound && !self.can_bind() => {}
+            _ => return None,
         }
-        let (authzid, bare) = message.get(2..)?.split_once(',')?;
+        let (authzid, bare) = rest.split_once(',')?;
         if !authzid.is_empty() {
             return None;
         }
@@ -134,6 +149,9 @@ impl Exchange {
             return None;
         }
         self.gs2 = message.strip_suffix(bare)?.into();
+        if bound {
+            self.gs2.extend_from_slice(self.binding.as_deref()?);
+        }
         self.nonce = format!("{nonce}{}", self.nonce);
         let salt = STANDARD.encode(&self.verifier.salt);
         let first = format!("r={},s={salt},i={}", self.nonce, self.verifier.iterations);
@@ -148,7 +166,7 @@ impl Exchange {
         let mut parts = without.split(',');
         let binding = parts.next()?.strip_prefix("c=")?;
         let nonce = parts.next()?.strip_prefix("r=")?;
-        if STANDARD.decode(binding).ok()? != self.gs2.as_bytes() || nonce != self.nonce {
+        if STANDARD.decode(binding).ok()? != self.gs2 || nonce != self.nonce {
             return None;
         }
         let proof: Hash = STANDARD.decode(proof).ok()?.try_into().ok()?;
@@ -184,8 +202,8 @@ mod tests {
 
     fn converse(verifier: Option<Verifier>, password: &str) -> bool {
         let mut client = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
-        let mut server = Exchange::new(verifier);
-        let first = server.first(client.message()).unwrap();
+        let mut server = Exchange::new(verifier, None);
+        let first = server.first(client.message(), false).unwrap();
         client.update(first.as_bytes()).unwrap();
         let Some(last) = server.last(client.message()) else {
             return false;
@@ -201,6 +219,29 @@ mod tests {
         assert!(converse(Some(verifier.clone()), "pencil é"));
         assert!(!converse(Some(verifier), "pencil"));
         assert!(!converse(None, "pencil é"));
+    }
+
+    #[test]
+    fn a_channel_is_bound_where_both_can_and_not_given_up_in_between() {
+        let verifier = Verifier::of_password("pencil");
+        let converse = |ours: Option<&[u8]>, theirs: ChannelBinding, bound: bool| {
+            let mut client = ScramSha256::new(b"pencil", theirs);
+            let mut server = Exchange::new(Some(verifier.clone()), ours);
+            let first = server.first(client.message(), bound)?;
+            client.update(first.as_bytes()).unwrap();
+            server.last(client.message())
+        };
+        let end_point = |hash: &[u8]| ChannelBinding::tls_server_end_point(hash.to_vec());
+        assert!(converse(Some(b"hash"), end_point(b"hash"), true).is_some());
+        // Another's certificate: somebody between.
+        assert!(converse(Some(b"hash"), end_point(b"other"), true).is_none());
+        assert!(converse(Some(b"hash"), end_point(b"hash"), false).is_none());
+        assert!(converse(None, end_point(b"hash"), true).is_none());
+        // The offer was taken away, or never made.
+        assert!(converse(Some(b"hash"), ChannelBinding::unrequested(), false).is_none());
+        assert!(converse(None, ChannelBinding::unrequested(), false).is_some());
+        assert!(converse(Some(b"hash"), ChannelBinding::unsupported(), false).is_some());
+        assert!(converse(Some(b"hash"), ChannelBinding::unsupported(), true).is_none());
     }
 
     #[test]
@@ -229,11 +270,11 @@ mod tests {
     #[test]
     fn the_example_of_the_standard() {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
-        let mut exchange = Exchange::new(Some(Verifier::derive("pencil", &salt, 4096)));
+        let mut exchange = Exchange::new(Some(Verifier::derive("pencil", &salt, 4096)), None);
         exchange.nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into();
         assert_eq!(
             exchange
-                .first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO")
+                .first(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO", false)
                 .as_deref(),
             Some(
                 "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
@@ -257,10 +298,13 @@ mod tests {
             b"n,,m=x,r=x",
             b"\xff",
         ] {
-            assert_eq!(Exchange::new(None).first(bad), None, "{bad:?}");
+            for bound in [false, true] {
+                let mut exchange = Exchange::new(None, None);
+                assert_eq!(exchange.first(bad, bound), None, "{bad:?}");
+            }
         }
-        let mut exchange = Exchange::new(Some(Verifier::of_password("x")));
-        exchange.first(b"n,,n=,r=abc").unwrap();
+        let mut exchange = Exchange::new(Some(Verifier::of_password("x")), None);
+        exchange.first(b"n,,n=,r=abc", false).unwrap();
         for bad in [&b""[..], b"c=biws", b"c=biws,r=abc,p=AAAA", b",p=,p="] {
             assert_eq!(exchange.last(bad), None, "{bad:?}");
         }

@@ -9,7 +9,7 @@ const PACKET_LIMIT_BYTES: usize = 10_000;
 /// Longest cancel key, bytes (protocol 3.2).
 pub(crate) const KEY_LIMIT_BYTES: usize = 256;
 const CANCEL: u32 = 80_877_102;
-const SSL: u32 = 80_877_103;
+pub(crate) const SSL: u32 = 80_877_103;
 const GSS: u32 = 80_877_104;
 
 /// What a client wants first.

@@ -35,7 +35,7 @@ mod values;
 pub use blocking::Blocking;
 pub use cancel::Canceller;
 pub use error::Error;
-pub use outbox::{Outbox, Posted};
+pub use outbox::{Outbox, Recalled};
 pub use replies::{Replies, Reply};
 pub use session::{Session, TransactionStatus};
 pub use target::{Address, Target, TargetError};

@@ -14,6 +14,7 @@ use io_uring::{IoUring, opcode, types};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::cell::RefCell;
+use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::rc::Rc;
 
@@ -36,7 +37,7 @@ struct Letters {
     /// Made with the first two that go together; none where it cannot be had.
     ring: Ring,
     queued: Vec<Letter>,
-    /// Not taken whole: their sessions fetch them.
+    /// Not taken whole, and not recalled yet.
     returned: Vec<Letter>,
     /// Empty buffers.
     spare: Vec<Vec<u8>>,
@@ -57,14 +58,13 @@ struct Letter {
     result: Result<usize, Errno>,
 }
 
-/// What has become of what was posted for a socket.
-pub enum Posted {
-    /// It is still here.
-    Waits,
-    /// It has gone out.
-    Gone,
-    /// It did not go out whole: its bytes, and how many of them went or why none did.
-    Returned(Vec<u8>, Result<usize, Errno>),
+/// A letter, and how many of its bytes have gone or why none did.
+pub type Recalled = (Vec<u8>, Result<usize, Errno>);
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").finish_non_exhaustive()
+    }
 }
 
 impl Outbox {
@@ -80,13 +80,15 @@ impl Outbox {
         self.0.borrow().queued.len() >= LETTERS
     }
 
-    /// Queues a copy of `bytes`, behind what else is queued for this socket. `false`: there are so many
+    /// Queues a copy of `bytes`, behind what else is here for this socket. `false`: there are so many
     /// that they had better be sent at once. `flush` tells `key` of a socket that does not take all.
     #[inline]
+    #[must_use]
     pub fn post(&self, fd: BorrowedFd<'_>, key: u64, bytes: &[u8]) -> bool {
         let letters = &mut *self.0.borrow_mut();
         let fd = fd.as_raw_fd();
-        if let Some(letter) = letters.queued.iter_mut().find(|letter| letter.fd == fd) {
+        let mut here = letters.queued.iter_mut().chain(&mut letters.returned);
+        if let Some(letter) = here.find(|letter| letter.fd == fd) {
             letter.bytes.extend_from_slice(bytes);
             return true;
         }
@@ -104,34 +106,21 @@ impl Outbox {
         true
     }
 
-    /// What has become of what was posted for a socket, which takes back what did not go.
-    pub fn inquire(&self, fd: BorrowedFd<'_>) -> Posted {
+    /// Takes back what was posted for a socket and has not gone out whole, if anything. Must come
+    /// before its descriptor is closed, which may be another's next.
+    #[must_use]
+    pub fn recall(&self, fd: BorrowedFd<'_>) -> Option<Recalled> {
         let letters = &mut *self.0.borrow_mut();
         let is_its = |letter: &Letter| letter.fd == fd.as_raw_fd();
-        if letters.queued.iter().any(is_its) {
-            return Posted::Waits;
-        }
-        match letters.returned.iter().position(is_its) {
-            Some(at) => {
-                let letter = letters.returned.swap_remove(at);
-                Posted::Returned(letter.bytes, letter.result)
-            }
-            None => Posted::Gone,
-        }
+        let from = [&mut letters.returned, &mut letters.queued];
+        let letter = from
+            .into_iter()
+            .find_map(|from| Some(from.remove(from.iter().position(is_its)?)))?;
+        Some((letter.bytes, letter.result))
     }
 
-    /// Drops what is left for a socket. Must come before its descriptor is closed, which may be
-    /// another's next.
-    pub fn forget(&self, fd: BorrowedFd<'_>) {
-        let mut letters = self.0.borrow_mut();
-        letters.queued.retain(|letter| letter.fd != fd.as_raw_fd());
-        letters
-            .returned
-            .retain(|letter| letter.fd != fd.as_raw_fd());
-    }
-
-    /// Sends what is queued. `stuck` gets the keys of sessions whose socket did not take it whole:
-    /// they are to be polled.
+    /// Sends what is queued. `stuck` gets the keys of sockets that did not take it whole:
+    /// they are to recall the rest.
     pub fn flush(&self, stuck: &mut Vec<u64>) {
         let Letters {
             ring,
@@ -180,7 +169,7 @@ impl Ring {
 
 fn send_each(letters: &mut [Letter]) {
     for letter in letters {
-        // SAFETY: `forget` comes before a descriptor is closed.
+        // SAFETY: `recall` comes before a descriptor is closed.
         let fd = unsafe { BorrowedFd::borrow_raw(letter.fd) };
         letter.result = loop {
             match send(fd, &letter.bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
@@ -224,7 +213,8 @@ fn send_together(ring: &mut IoUring, letters: &mut [Letter]) -> Result<(), Errno
                         errno => Err(errno),
                     },
                 };
-                if let Some(letter) = lot.get_mut(completion.user_data() as usize) {
+                let index = usize::try_from(completion.user_data()).ok();
+                if let Some(letter) = index.and_then(|index| lot.get_mut(index)) {
                     letter.result = result;
                 }
             }
@@ -290,7 +280,7 @@ mod tests {
                 for (key, (here, there)) in pairs.iter_mut().enumerate() {
                     let key = u8::try_from(key).unwrap();
                     assert_eq!(received(there), [round, 0, key, round, 1, key]);
-                    assert!(matches!(outbox.inquire(here.as_fd()), Posted::Gone));
+                    assert_eq!(outbox.recall(here.as_fd()), None);
                 }
             }
         }
@@ -306,37 +296,38 @@ mod tests {
             let mut taken = 0;
             let (rest, sent) = loop {
                 assert!(outbox.post(full.as_fd(), 4, &letter));
-                assert!(matches!(outbox.inquire(full.as_fd()), Posted::Waits));
                 assert!(outbox.post(fine.as_fd(), 5, b"x"));
                 match flush(&outbox)[..] {
                     [] => taken += letter.len(),
-                    [4] => match outbox.inquire(full.as_fd()) {
-                        Posted::Returned(rest, sent) => break (rest, sent.unwrap()),
-                        Posted::Waits | Posted::Gone => panic!("not there"),
-                    },
+                    [4] => {
+                        // What follows stays behind it.
+                        assert!(outbox.post(full.as_fd(), 4, b"later"));
+                        break outbox.recall(full.as_fd()).unwrap();
+                    }
                     ref stuck => panic!("{stuck:?}"),
                 }
             };
-            assert!(sent < rest.len());
+            let sent = sent.unwrap();
+            assert_eq!(rest, [&letter[..], b"later"].concat());
+            assert!(sent < letter.len());
             assert_eq!(received(&mut reader).len(), taken + sent);
-            assert!(matches!(outbox.inquire(full.as_fd()), Posted::Gone));
+            assert_eq!(outbox.recall(full.as_fd()), None);
 
             assert!(outbox.post(gone.as_fd(), 6, b"x"));
             assert!(outbox.post(fine.as_fd(), 5, b"x"));
             assert_eq!(flush(&outbox), [6]);
-            let Posted::Returned(_, Err(Errno::PIPE)) = outbox.inquire(gone.as_fd()) else {
-                panic!("taken by a socket without a reader");
-            };
+            let recalled = outbox.recall(gone.as_fd());
+            assert_eq!(recalled, Some((b"x".to_vec(), Err(Errno::PIPE))));
         }
     }
 
     #[test]
-    fn what_is_long_is_not_taken_and_what_is_forgotten_not_sent() {
+    fn what_is_long_is_not_taken_and_what_is_recalled_not_sent() {
         let outbox = Outbox::new();
         let (here, mut there) = UnixStream::pair().unwrap();
         assert!(!outbox.post(here.as_fd(), 0, &[0; LETTER_BYTES + 1]));
         assert!(outbox.post(here.as_fd(), 0, b"x"));
-        outbox.forget(here.as_fd());
+        assert_eq!(outbox.recall(here.as_fd()), Some((b"x".to_vec(), Ok(0))));
         assert_eq!(flush(&outbox), []);
         assert_eq!(received(&mut there), b"");
     }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::frames::{self, MESSAGE_LIMIT_BYTES, next_frame};
-use crate::outbox::{Outbox, Posted};
+use crate::outbox::Outbox;
 use crate::target::Address;
 use rustix::io::Errno;
 use rustix::net::{
@@ -32,14 +32,6 @@ pub(crate) struct Socket {
     outbox: Option<(Outbox, u64)>,
     /// The outbox was given something and has not been asked since what became of it.
     posted: bool,
-}
-
-/// What has become of what the outbox was given.
-enum Collected {
-    Waits,
-    Gone,
-    /// Part of it is in `output` again.
-    Rest,
 }
 
 /// How far a `flush` came.
@@ -108,14 +100,7 @@ impl Socket {
     /// Sends what is queued.
     #[inline]
     pub(crate) fn flush(&mut self) -> Result<Flushed, Error> {
-        let mut came_back = false;
-        if self.posted {
-            match self.collect()? {
-                Collected::Waits => return Ok(Flushed::Blocked),
-                Collected::Gone => {}
-                Collected::Rest => came_back = true,
-            }
-        }
+        let came_back = self.posted && self.recall()?;
         if self.output.is_empty() {
             return Ok(Flushed::Nothing);
         }
@@ -143,27 +128,20 @@ impl Socket {
         Ok(Flushed::All)
     }
 
-    /// Takes back what the outbox could not send whole: the rest is sent from here, when there is room.
+    /// Takes back what has not gone out with others; false when it all has.
     #[inline]
-    fn collect(&mut self) -> Result<Collected, Error> {
-        let posted = match &self.outbox {
-            Some((outbox, _)) => outbox.inquire(self.fd.as_fd()),
-            None => Posted::Gone,
-        };
-        let (bytes, sent) = match posted {
-            Posted::Waits => return Ok(Collected::Waits),
-            Posted::Gone => {
-                self.posted = false;
-                return Ok(Collected::Gone);
-            }
-            Posted::Returned(bytes, sent) => (bytes, sent),
-        };
+    fn recall(&mut self) -> Result<bool, Error> {
         self.posted = false;
+        let recalled =
+            (self.outbox.as_ref()).and_then(|(outbox, _)| outbox.recall(self.fd.as_fd()));
+        let Some((bytes, sent)) = recalled else {
+            return Ok(false);
+        };
         self.sent = sent.map_err(|errno| self.gone("send to", errno))?;
         // Whatever was to follow does.
         let later = std::mem::replace(&mut self.output, bytes);
         self.output.extend_from_slice(&later);
-        Ok(Collected::Rest)
+        Ok(true)
     }
 
     /// Receives once; `false` when nothing has come.
@@ -239,7 +217,7 @@ impl Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         if let Some((outbox, _)) = &self.outbox {
-            outbox.forget(self.fd.as_fd());
+            let _ = outbox.recall(self.fd.as_fd());
         }
     }
 }

@@ -115,6 +115,47 @@ impl Target {
         Self::from_config_in(&config, environment)
     }
 
+    /// The addresses that a connection string leads to, in order, each with its host as it was named:
+    /// what a certificate has to be for. A socket has no such name.
+    ///
+    /// # Errors
+    /// As [`Target::parse`].
+    pub fn places(dsn: &str) -> Result<Vec<(String, Address)>, TargetError> {
+        Self::places_in(dsn, &Environment::of_process())
+    }
+
+    pub(crate) fn places_in(
+        dsn: &str,
+        environment: &Environment<'_>,
+    ) -> Result<Vec<(String, Address)>, TargetError> {
+        let config: Config = dsn
+            .parse()
+            .map_err(|error| TargetError::Syntax(with_cause(&error)))?;
+        // Where addresses are given beside names, the names are for certificates only.
+        let names: Vec<&str> = config
+            .get_hosts()
+            .iter()
+            .filter_map(|host| match host {
+                Host::Tcp(name) => Some(name.as_str()),
+                Host::Unix(_) => None,
+            })
+            .collect();
+        let places = places(&config, environment)?;
+        let beside = !config.get_hostaddrs().is_empty() && names.len() == places.len();
+        let mut found = Vec::new();
+        for (index, (place, port)) in places.iter().enumerate() {
+            let host = match place {
+                Place::Ip(_) if beside => names[index].to_owned(),
+                Place::Ip(ip) => ip.to_string(),
+                Place::Name(name) => name.clone(),
+                Place::Directory(_) => String::new(),
+            };
+            let addresses = place.resolve(*port)?.into_iter();
+            found.extend(addresses.map(|address| (host.clone(), address)));
+        }
+        Ok(found)
+    }
+
     /// The target that `config` describes, completed as by [`Target::parse`].
     ///
     /// # Errors

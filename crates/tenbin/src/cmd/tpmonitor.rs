@@ -5,9 +5,8 @@ use clap::ValueEnum;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
-use tenbin_tpmonitor::{Config, ConfigError, Handle, Listen, Monitor, Pooling, Reread};
-use tenbin_wire::Target;
+use std::path::{Path, PathBuf};
+use tenbin_tpmonitor::{Config, Handle, Listen, Monitor, Pooling, Reread, Route};
 
 /// Where poolers of `PostgreSQL` are found.
 const USUAL_PORT: u16 = 6432;
@@ -38,6 +37,7 @@ const AFTER_HELP: &str = "\
 Examples:
   tenbin tpmonitor --server postgres://bench:secret@db.example/ --pool-size 20
   tenbin tpmonitor --server postgres://bench@127.0.0.1/ --listen 127.0.0.1:6432 --mode session
+  tenbin tpmonitor --server 'postgres://bench:secret@db.example/?sslmode=verify-full&sslrootcert=ca.crt'
   tenbin tpmonitor --config /etc/tenbin/tpmonitor.toml
   psql -h 127.0.0.1 -p 6432 -d tenbin -c 'SHOW POOLS'
 
@@ -67,42 +67,44 @@ impl From<Mode> for Pooling {
 #[derive(Debug, Clone)]
 struct Told {
     config: Option<PathBuf>,
-    target: Option<Target>,
+    server: Option<String>,
     listen: Vec<Listen>,
     pool_size: Option<usize>,
     pooling: Option<Pooling>,
 }
 
 impl Told {
-    fn of(args: &Args) -> Result<Self> {
-        let target = args.server.as_deref().map(Target::parse).transpose();
-        Ok(Self {
+    fn of(args: &Args) -> Self {
+        Self {
             config: args.config.clone(),
-            target: target
-                .map_err(|error| Failure::new(Class::BadInput, anyhow::Error::new(error)))?,
+            server: args.server.clone(),
             listen: args.listen.clone(),
             pool_size: args
                 .pool_size
                 .map(|size| usize::try_from(size).unwrap_or(usize::MAX)),
             pooling: args.mode.map(Pooling::from),
-        })
+        }
     }
 
-    fn read(&self) -> std::result::Result<Config, ConfigError> {
-        let mut config = match (&self.config, &self.target) {
-            (Some(path), target) => {
+    fn read(&self) -> anyhow::Result<Config> {
+        // Each time: certificates are read, and addresses looked up.
+        let route = self.server.as_deref();
+        let route = route.map(|dsn| Route::parse(dsn, Path::new("")));
+        let route = route.transpose()?;
+        let mut config = match (&self.config, route) {
+            (Some(path), route) => {
                 let (mut config, notes) = tenbin_tpmonitor::config::read(path)?;
                 for note in notes {
                     eprintln!("note: {}: {note}", path.display());
                 }
-                if let Some(target) = target {
-                    let other = Config::in_front_of(target, Vec::new());
+                if let Some(route) = route {
+                    let other = Config::in_front_of(route, Vec::new());
                     config.databases.extend(other.databases);
                     config.users.extend(other.users);
                 }
                 config
             }
-            (None, Some(target)) => Config::in_front_of(target, Vec::new()),
+            (None, Some(route)) => Config::in_front_of(route, Vec::new()),
             (None, None) => Config::default(),
         };
         if !self.listen.is_empty() {
@@ -118,8 +120,10 @@ impl Told {
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let told = Told::of(args)?;
-    let config = told.read()?;
+    let told = Told::of(args);
+    let config = told
+        .read()
+        .map_err(|error| Failure::new(Class::BadInput, error))?;
     let reread: Reread = Box::new(move || told.read().map_err(|error| error.to_string()));
     let listen = config.listen.clone();
     let monitor = Monitor::new(config, args.config.is_some().then_some(reread))?;
@@ -162,11 +166,5 @@ impl From<tenbin_tpmonitor::Error> for Failure {
             _ => Class::Environment,
         };
         Self::new(class, anyhow::Error::new(error))
-    }
-}
-
-impl From<ConfigError> for Failure {
-    fn from(error: ConfigError) -> Self {
-        Self::new(Class::BadInput, anyhow::Error::new(error))
     }
 }

@@ -1,11 +1,12 @@
 //! The configuration as TOML.
 
-use super::{Auth, Config, Database, Pooling, Secret, SessionState, userlist};
+use super::{
+    Auth, ClientTls, Config, Database, Pooling, Route, Secret, SessionState, TlsMode, userlist,
+};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tenbin_wire::Target;
 
 /// A configuration that cannot be used: where and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +71,10 @@ struct Document {
     max_prepared: Option<usize>,
     auth: Option<Method>,
     auth_file: Option<PathBuf>,
+    tls: Option<TlsMode>,
+    tls_certificate: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
+    tls_client_ca: Option<PathBuf>,
     admin_users: Vec<String>,
     stats_users: Vec<String>,
     wait_limit: Option<Limit>,
@@ -122,6 +127,8 @@ enum Method {
     Md5,
     #[serde(rename = "scram-sha-256")]
     Scram,
+    #[serde(rename = "cert")]
+    Cert,
 }
 
 /// `"500ms"`, `"30s"`, `"10min"`, `"1h"`, or `"off"`.
@@ -188,8 +195,10 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     for text in &file.listen {
         config.listen.push(text.parse().map_err(whole)?);
     }
+    // As in PgBouncer's own file, from where the configuration lies.
+    let folder = path.parent().unwrap_or(Path::new("."));
     for (name, entry) in &file.databases {
-        let database = database(entry)
+        let database = database(entry, folder)
             .map_err(|error| whole(format!("[databases.{name}] server: {error}")))?;
         config.databases.insert(name.clone(), database);
     }
@@ -199,9 +208,7 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         ));
     }
     if let Some(listed) = &file.auth_file {
-        // As in PgBouncer's own file, from where the configuration lies.
-        let listed = path.parent().unwrap_or(Path::new(".")).join(listed);
-        config.users = userlist::read(&listed)?;
+        config.users = userlist::read(&folder.join(listed))?;
     }
     let own = file.users.iter();
     config
@@ -213,7 +220,9 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         Some(Method::Trust) => Auth::Trust,
         Some(Method::Md5) => Auth::Md5,
         Some(Method::Scram) | None => Auth::Scram,
+        Some(Method::Cert) => Auth::Cert,
     };
+    config.tls = client_tls(&file, folder).map_err(whole)?;
     config.pooling = file.mode.map_or(config.pooling, Pooling::from);
     config.session_state = match file.session_state {
         Some(State::Reset) => SessionState::Reset,
@@ -225,6 +234,24 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     config.admin_users = file.admin_users;
     config.stats_users = file.stats_users;
     Ok(config)
+}
+
+/// TLS with clients: as far as they like where there is a certificate and no more is said.
+fn client_tls(file: &Document, folder: &Path) -> Result<ClientTls, String> {
+    let usual = match &file.tls_certificate {
+        Some(_) => TlsMode::Prefer,
+        None => TlsMode::Disable,
+    };
+    let path = |name: &Option<PathBuf>| name.as_ref().map(|name| folder.join(name));
+    let tls = ClientTls::read(
+        file.tls.unwrap_or(usual),
+        path(&file.tls_certificate).as_deref(),
+        path(&file.tls_key).as_deref(),
+        path(&file.tls_client_ca).as_deref(),
+    );
+    let tls = tls.map_err(|error| format!("tls: {error}"))?;
+    tls.serves(file.auth.is_some_and(|auth| matches!(auth, Method::Cert)))?;
+    Ok(tls)
 }
 
 fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
@@ -284,15 +311,20 @@ fn times(file: &Document, config: &mut Config) {
     }
 }
 
-fn database(entry: &Entry) -> Result<Database, String> {
-    let target = Target::parse(&entry.server).map_err(|error| error.to_string())?;
+fn database(entry: &Entry, folder: &Path) -> Result<Database, String> {
+    let Route {
+        target,
+        places,
+        tls,
+    } = Route::parse(&entry.server, folder).map_err(|error| error.to_string())?;
     let (user, name) = named(&entry.server);
     let password = entry.password.clone().or_else(|| {
         let given = user.then(|| target.password.clone());
         given.flatten()
     });
     Ok(Database {
-        addresses: target.addresses,
+        places,
+        tls,
         name: name.then_some(target.database),
         user: entry.user.clone().or_else(|| user.then_some(target.user)),
         password: password.as_deref().map(Secret::new),

@@ -1,7 +1,9 @@
 //! `pgbouncer.ini`, so that people can switch.
 
 use super::file::ConfigError;
-use super::{Auth, Config, Database, Listen, Pooling, Secret, userlist};
+use super::{
+    Auth, ClientTls, Config, Database, Listen, Place, Pooling, Secret, ServerTls, TlsMode, userlist,
+};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -39,6 +41,11 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), Co
         port: 6432,
         sockets: None,
         users_file: None,
+        client_tls: Files {
+            mode: TlsMode::Disable,
+            ..Files::default()
+        },
+        server_tls: Files::default(),
     };
     let mut section = String::new();
     for (number, line) in (1_usize..).zip(text.lines()) {
@@ -84,6 +91,31 @@ struct Reader<'a> {
     port: u16,
     sockets: Option<PathBuf>,
     users_file: Option<PathBuf>,
+    client_tls: Files,
+    server_tls: Files,
+}
+
+/// What `client_tls_…` or `server_tls_…` name.
+#[derive(Default)]
+struct Files {
+    mode: TlsMode,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    authority: Option<PathBuf>,
+}
+
+impl Files {
+    fn set(&mut self, name: &str, value: &str, folder: &Path) -> Result<bool, String> {
+        let path = (!value.is_empty()).then(|| folder.join(value));
+        match name {
+            "sslmode" => self.mode = value.parse()?,
+            "cert_file" => self.certificate = path,
+            "key_file" => self.key = path,
+            "ca_file" => self.authority = path,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
 }
 
 impl Reader<'_> {
@@ -96,9 +128,7 @@ impl Reader<'_> {
                 dsn.push_str(&[key, "='", &value, "' "].concat());
             }
         }
-        // Only addresses are taken from it.
-        let target =
-            Target::parse(&[&dsn, "user=x"].concat()).map_err(|error| error.to_string())?;
+        dsn.push_str("user=x");
         let pooling = given.get("pool_mode").map(|mode| pooling(mode));
         let size = given.get("pool_size").map(|size| number(size));
         for key in given.keys() {
@@ -117,7 +147,13 @@ impl Reader<'_> {
             }
         }
         let database = Database {
-            addresses: target.addresses,
+            places: Target::places(&dsn)
+                .map_err(|error| error.to_string())?
+                .into_iter()
+                .map(|(host, address)| Place { host, address })
+                .collect(),
+            // Known when all has been read.
+            tls: ServerTls::default(),
             name: given.get("dbname").cloned(),
             user: given.get("user").cloned(),
             password: given.get("password").map(|text| Secret::new(text)),
@@ -147,9 +183,10 @@ impl Reader<'_> {
                     "trust" | "any" => Auth::Trust,
                     "md5" | "plain" => Auth::Md5,
                     "scram-sha-256" => Auth::Scram,
+                    "cert" => Auth::Cert,
                     _ => {
                         return Err(format!(
-                            "auth_type = {value}: expected trust, md5 or scram-sha-256"
+                            "auth_type = {value}: expected trust, md5, scram-sha-256 or cert"
                         ));
                     }
                 };
@@ -178,6 +215,10 @@ impl Reader<'_> {
             "client_login_timeout" => set(&mut config.login_limit, value)?,
             "server_connect_timeout" => set(&mut config.connect_limit, value)?,
             "server_login_retry" => set(&mut config.retry_pause, value)?,
+            _ if let Some(name) = key.strip_prefix("client_tls_")
+                && self.client_tls.set(name, value, self.folder)? => {}
+            _ if let Some(name) = key.strip_prefix("server_tls_")
+                && self.server_tls.set(name, value, self.folder)? => {}
             _ if NEEDLESS.contains(&key) => {}
             _ => self.notes.push(format!("{key} has no effect here")),
         }
@@ -213,10 +254,34 @@ impl Reader<'_> {
         if let Some(file) = &self.users_file {
             self.config.users = userlist::read(file)?;
         }
+        self.finish_tls().map_err(whole)?;
         if self.config.databases.is_empty() {
             return Err(whole("[databases] has no database".to_owned()));
         }
         Ok((self.config, self.notes))
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the files that TLS needs, once it is known which.
+    fn finish_tls(&mut self) -> Result<(), String> {
+        let given = &self.client_tls;
+        self.config.tls = ClientTls::read(
+            given.mode,
+            given.certificate.as_deref(),
+            given.key.as_deref(),
+            given.authority.as_deref(),
+        )
+        .map_err(|error| format!("client_tls: {error}"))?;
+        self.config.tls.serves(self.config.auth == Auth::Cert)?;
+        let given = &mut self.server_tls;
+        let own = given.certificate.take().zip(given.key.take());
+        let tls = ServerTls::read(given.mode, given.authority.as_deref(), own.as_ref())
+            .map_err(|error| format!("server_tls: {error}"))?;
+        for database in self.config.databases.values_mut() {
+            database.tls = tls.clone();
+        }
+        Ok(())
     }
 }
 

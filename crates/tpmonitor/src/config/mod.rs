@@ -2,9 +2,13 @@
 
 mod file;
 mod ini;
+mod route;
+mod tls;
 mod userlist;
 
 pub use file::{ConfigError, read};
+pub use route::{Route, RouteError};
+pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode};
 
 use crate::scram::Verifier;
 use std::collections::BTreeMap;
@@ -12,7 +16,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use tenbin_wire::{Address, Target};
+use tenbin_wire::Address;
+
+/// A look-up of variables, so that tests need not change the process's own.
+type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// When a server connection goes back to the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +52,8 @@ pub enum Auth {
     Md5,
     /// By SCRAM-SHA-256.
     Scram,
+    /// By a certificate whose common name is the user's.
+    Cert,
 }
 
 /// Where to listen.
@@ -101,11 +110,22 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// One server among those of a database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// As it was named, which is what its certificate is for; empty for a Unix socket.
+    pub host: String,
+    /// Where that is.
+    pub address: Address,
+}
+
 /// A database as clients name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Database {
     /// Servers, tried in order.
-    pub addresses: Vec<Address>,
+    pub places: Vec<Place>,
+    /// TLS with them.
+    pub tls: ServerTls,
     /// The database's name on the server; the client's name for it when `None`.
     pub name: Option<String>,
     /// The user that servers are logged in to as; the client's own when `None`.
@@ -129,6 +149,8 @@ pub struct Config {
     pub users: BTreeMap<String, Secret>,
     /// How clients prove who they are.
     pub auth: Auth,
+    /// TLS with clients; Unix sockets have none.
+    pub tls: ClientTls,
     /// Users who may command the monitor.
     pub admin_users: Vec<String>,
     /// Users who may look at its state.
@@ -183,6 +205,7 @@ impl Default for Config {
             databases: BTreeMap::new(),
             users: BTreeMap::new(),
             auth: Auth::Scram,
+            tls: ClientTls::default(),
             admin_users: Vec::new(),
             stats_users: Vec::new(),
             pooling: Pooling::Transaction,
@@ -215,10 +238,16 @@ impl Config {
     /// Whoever comes in must show the password that the monitor itself shows there; where it has
     /// none, the server decides alone.
     #[must_use]
-    pub fn in_front_of(target: &Target, listen: Vec<Listen>) -> Self {
+    pub fn in_front_of(server: impl Into<Route>, listen: Vec<Listen>) -> Self {
+        let Route {
+            target,
+            places,
+            tls,
+        } = server.into();
         let password = target.password.as_deref().map(Secret::new);
         let database = Database {
-            addresses: target.addresses.clone(),
+            places,
+            tls,
             name: None,
             user: None,
             password: None,
@@ -237,7 +266,7 @@ impl Config {
                 .map(|secret| (target.user.clone(), secret))
                 .into_iter()
                 .collect(),
-            admin_users: vec![target.user.clone()],
+            admin_users: vec![target.user],
             ..Self::default()
         }
     }

@@ -13,6 +13,7 @@ use crate::messages::{
 use crate::relay::Mode;
 use crate::scan::{self, Step};
 use crate::slab::Id;
+use crate::tls::Session;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -351,7 +352,12 @@ impl Serving {
                 .map(|server| format!("s{}", server.number()))
                 .or_else(|| text("")),
             number(0),
-            text(""),
+            text(
+                &client
+                    .conn
+                    .tls()
+                    .map_or_else(String::new, Session::description),
+            ),
             name.or_else(|| text("")),
         ]
     }
@@ -369,7 +375,7 @@ impl Serving {
 
     fn server_row(&self, id: Id, server: &Server) -> Vec<Option<String>> {
         let state = match (&server.stage, server.client, server.own) {
-            (Stage2::Connecting | Stage2::Starting(_), ..) => "login",
+            (Stage2::Connecting | Stage2::Asking | Stage2::Starting(_), ..) => "login",
             (_, Some(_), _) => "active",
             (_, None, Some(_)) => "tested",
             _ => "idle",
@@ -401,7 +407,12 @@ impl Serving {
                 .map(|client| format!("c{}", client.number()))
                 .or_else(|| text("")),
             number(server.process_id),
-            text(""),
+            text(
+                &server
+                    .conn
+                    .tls()
+                    .map_or_else(String::new, Session::description),
+            ),
             text(""),
         ]
     }
@@ -460,7 +471,7 @@ impl Serving {
     fn show_databases(&self) -> Table {
         let rows = self.config.databases.iter().map(|(name, database)| {
             let used = self.pools.iter().filter(|pool| pool.database == *database);
-            let (host, port) = match database.addresses.first() {
+            let (host, port) = match database.places.first().map(|place| &place.address) {
                 Some(Address::Tcp(name)) => (text(&name.ip().to_string()), number(name.port())),
                 Some(Address::Unix(path)) => (Some(path.display().to_string()), number(0)),
                 None => (None, None),

@@ -1,11 +1,13 @@
 //! Cancel requests: to the server that serves the right client, and to no other.
 
 use super::client::Stage;
+use super::pool::PoolId;
 use super::{CANCEL, Serving};
-use crate::messages::{Severity, error};
+use crate::messages::{Severity, error, sized};
 use crate::net::{Conn, Received, connect};
 use crate::scram::{code, equal};
 use crate::slab::Id;
+use crate::startup::SSL;
 use rustix::event::epoll::EventFlags;
 use std::time::Instant;
 
@@ -20,6 +22,10 @@ pub(super) struct Cancel {
     /// clients wait for.
     asker: Id,
     packet: Vec<u8>,
+    /// It goes as the session does that it is for: under TLS, to a server of this name.
+    tls: Option<(PoolId, String)>,
+    /// The server was asked for TLS.
+    asked: bool,
     pub(super) since: Instant,
 }
 
@@ -90,12 +96,16 @@ impl Serving {
         let Ok(fd) = connect(&server.address) else {
             return false;
         };
+        let encrypted = server.conn.tls().is_some();
+        let tls = encrypted.then(|| (server.pool, server.host.clone()));
         let now = self.now;
         let id = self.cancels.insert(|id| Cancel {
-            conn: Conn::new(fd, id.token(CANCEL)),
+            conn: Conn::new(fd, id.token(CANCEL), &self.outbox),
             server: server_id,
             asker,
             packet,
+            tls,
+            asked: false,
             since: now,
         });
         let begun = self
@@ -116,16 +126,54 @@ impl Serving {
         };
         let mut over = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         if flags.contains(EventFlags::OUT) && !cancel.packet.is_empty() {
-            let packet = std::mem::take(&mut cancel.packet);
-            over |= !cancel.conn.send(&self.epoll, &packet);
+            match cancel.tls.take() {
+                None => {
+                    let packet = std::mem::take(&mut cancel.packet);
+                    over |= !cancel.conn.send(&self.epoll, &packet);
+                }
+                Some((pool, host)) if self.pools[pool.0].database.tls.direct => {
+                    over |= !self.encrypt_cancel(id, pool, &host);
+                }
+                Some(tls) if cancel.asked => cancel.tls = Some(tls),
+                Some(tls) => {
+                    cancel.tls = Some(tls);
+                    cancel.asked = true;
+                    let mut request = Vec::new();
+                    sized(&mut request, |out| {
+                        out.extend_from_slice(&SSL.to_be_bytes());
+                    });
+                    over |= !cancel.conn.send(&self.epoll, &request);
+                }
+            }
         }
-        if flags.intersects(EventFlags::IN | EventFlags::RDHUP) {
-            // The server says nothing; it closes the connection once it has acted.
-            over |= cancel.conn.receive(&mut self.buffers.received) == Received::Closed;
+        if flags.intersects(EventFlags::IN | EventFlags::RDHUP)
+            && let Some(cancel) = self.cancels.get_mut(id)
+        {
+            // The server says nothing but how it feels about TLS; it closes the connection once it
+            // has acted.
+            let received = cancel.conn.receive(&mut self.buffers.received);
+            over |= received == Received::Closed;
+            if received == Received::Some
+                && let Some((pool, host)) = cancel.tls.take()
+            {
+                over |= self.buffers.received != b"S" || !self.encrypt_cancel(id, pool, &host);
+            }
         }
         if over {
             self.end_cancel(id);
         }
+    }
+
+    /// Sends a request under TLS; false when that cannot be.
+    fn encrypt_cancel(&mut self, id: Id, pool: PoolId, host: &str) -> bool {
+        let tls = &self.pools[pool.0].database.tls;
+        let connector = tls.connector.as_ref();
+        let session = connector.and_then(|connector| connector.connect(host, tls.direct).ok());
+        let (Some(cancel), Some(session)) = (self.cancels.get_mut(id), session) else {
+            return false;
+        };
+        let packet = std::mem::take(&mut cancel.packet);
+        cancel.conn.start_tls(&self.epoll, session, &[]) && cancel.conn.send(&self.epoll, &packet)
     }
 
     /// A cancel request has arrived, or never will.

@@ -10,6 +10,7 @@ use crate::relay::client::Rules;
 use crate::relay::{self, Mode, Out, Stop};
 use crate::slab::Id;
 use rustix::event::epoll::EventFlags;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -35,6 +36,8 @@ pub(super) enum Stage {
 /// A client.
 pub(super) struct Client {
     pub(super) conn: Conn,
+    /// Where it comes from; nowhere through a Unix socket.
+    pub(super) origin: Option<IpAddr>,
     pub(super) stage: Stage,
     pub(super) relay: relay::Client,
     pub(super) server: Option<Id>,
@@ -55,6 +58,11 @@ pub(super) struct Client {
 }
 
 impl Client {
+    /// Whether it comes through a Unix socket.
+    pub(super) fn is_local(&self) -> bool {
+        self.origin.is_none()
+    }
+
     /// Whether its socket may be read: what is read has to go somewhere.
     fn takes_input(&self) -> bool {
         self.ticket.is_none()
@@ -65,12 +73,13 @@ impl Client {
 }
 
 impl Serving {
-    /// Takes in a new connection.
-    pub(super) fn admit(&mut self, fd: OwnedFd) {
+    /// Takes in a new connection; one that comes from no address comes through a Unix socket.
+    pub(super) fn admit(&mut self, fd: OwnedFd, origin: Option<IpAddr>) {
         self.serial += 1;
         let (serial, now) = (self.serial, self.now);
         let id = self.clients.insert(|id| Client {
-            conn: Conn::new(fd, id.token(CLIENT)),
+            conn: Conn::new(fd, id.token(CLIENT), &self.outbox),
+            origin,
             stage: Stage::New,
             relay: relay::Client::default(),
             server: None,
@@ -139,7 +148,10 @@ impl Serving {
                 Received::Nothing => {
                     client.conn.keep(&buffer);
                 }
-                Received::Closed => self.drop_client(id),
+                Received::Closed => {
+                    self.log_fault(id);
+                    self.drop_client(id);
+                }
             }
             self.buffers.received = buffer;
             if received != Received::Some {
@@ -223,11 +235,11 @@ impl Serving {
                 self.pools[pool.0].totals.received_bytes += taken as u64;
             }
             let sent = match &mut conn {
-                Some(conn) if !bytes.is_empty() => conn.send(&self.epoll, bytes),
+                Some(conn) if !bytes.is_empty() => conn.post(&self.epoll, bytes),
                 _ => true,
             };
             let said = self.buffers.to_client.is_empty()
-                || client.conn.send(&self.epoll, &self.buffers.to_client);
+                || client.conn.post(&self.epoll, &self.buffers.to_client);
             client.since = self.now;
             if !said {
                 return self.drop_client(id);

@@ -2,14 +2,17 @@
 
 use super::client::Stage;
 use super::pool::Spelling;
+use super::secure::HANDSHAKE;
 use super::{Serving, pool};
 use crate::auth::{Challenge, Verdict};
+use crate::config::{Auth, TlsMode};
 use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready, word};
 use crate::parameters::carried;
 use crate::scan::{self, HEADER_BYTES, Step};
 use crate::slab::Id;
 use crate::sql::ALWAYS_REPORTED;
 use crate::startup::{First, Startup, first_packet};
+use crate::tls::Session;
 use std::rc::Rc;
 
 /// Longest answer to a question of authentication, bytes (libpq's bound is the same).
@@ -65,6 +68,18 @@ impl Serving {
 
     /// Reads a first packet: bytes taken, if it was there.
     fn first(&mut self, id: Id, input: &[u8]) -> Option<usize> {
+        let tls = self.clients.get(id)?.conn.tls();
+        if tls.is_none()
+            && input.first() == Some(&HANDSHAKE)
+            && self.config.tls.mode > TlsMode::Disable
+        {
+            return self.accept_directly(id, input).then_some(input.len());
+        }
+        if !input.is_empty() && tls.is_some_and(Session::lacks_protocol) {
+            let text = "received direct SSL connection request without ALPN protocol negotiation extension";
+            self.expel(id, "08P01", text);
+            return None;
+        }
         let (first, length) = match first_packet(input) {
             Ok(Some(found)) => found,
             Ok(None) => return None,
@@ -74,8 +89,9 @@ impl Serving {
             }
         };
         match first {
-            // Neither is spoken: the client goes on without, or not at all.
-            First::Ssl | First::Gss => {
+            First::Ssl => self.offer_tls(id, &input[length..]).then_some(length),
+            // Not spoken: the client goes on without, or not at all.
+            First::Gss => {
                 let client = self.clients.get_mut(id)?;
                 if !client.conn.send(&self.epoll, b"N") {
                     self.drop_client(id);
@@ -118,13 +134,21 @@ impl Serving {
             let text = format!("database \"{}\" does not exist", startup.database);
             return self.expel(id, "3D000", &text);
         }
+        if let Err(why) = self.is_safe_enough(id, &startup.user) {
+            return self.expel(id, "28000", why);
+        }
         let mut out = Vec::new();
         startup.negotiate(&mut out);
+        if self.config.auth == Auth::Cert {
+            return self.take_certificate(id, startup, &out);
+        }
         let secret = self.config.users.get(&startup.user);
-        let challenge = Challenge::ask(self.config.auth, &startup.user, secret, &mut out);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
+        let binding = client.conn.tls().and_then(Session::own_binding);
+        let auth = self.config.auth;
+        let challenge = Challenge::ask(auth, &startup.user, secret, binding, &mut out);
         if !client.conn.send(&self.epoll, &out) {
             return self.drop_client(id);
         }
@@ -133,6 +157,30 @@ impl Serving {
                 client.stage = Stage::Proving(Box::new(Proving { startup, challenge }));
             }
             None => self.join(id, startup),
+        }
+    }
+
+    /// Lets in whoever has shown a certificate with the user's name in it.
+    fn take_certificate(&mut self, id: Id, startup: Startup, before: &[u8]) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let name = client.conn.tls().and_then(Session::common_name);
+        if name.as_ref() != Some(&startup.user) {
+            let text = format!(
+                "certificate authentication failed for user \"{}\": {}",
+                startup.user,
+                match &name {
+                    Some(name) => format!("the certificate is for \"{name}\""),
+                    None => "no certificate with a common name was shown".to_owned(),
+                }
+            );
+            return self.expel(id, "28000", &text);
+        }
+        if client.conn.send(&self.epoll, before) {
+            self.join(id, startup);
+        } else {
+            self.drop_client(id);
         }
     }
 

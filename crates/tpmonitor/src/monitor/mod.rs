@@ -7,6 +7,7 @@ mod client;
 mod login;
 mod pool;
 mod queue_log;
+mod secure;
 mod server;
 mod ticks;
 
@@ -24,7 +25,7 @@ use queue_log::QueueLog;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, accept_with};
+use rustix::net::{SocketFlags, acceptfrom_with};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -35,6 +36,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tenbin_wire::Outbox;
 
 /// Kinds of token.
 const CLIENT: u64 = 0;
@@ -135,6 +137,8 @@ struct Serving {
     /// Clients and servers that had more to read than their turn allowed.
     clients_again: Vec<Id>,
     servers_again: Vec<Id>,
+    /// What goes out before the next wait.
+    outbox: Outbox,
     shared: Shared,
     parameters: Parameters,
     /// What cancel keys are made with.
@@ -281,6 +285,7 @@ impl Serving {
             due: Vec::new(),
             clients_again: Vec::new(),
             servers_again: Vec::new(),
+            outbox: Outbox::new(),
             shared: Shared::default(),
             parameters: Parameters::default(),
             secret: crate::scram::random(),
@@ -324,6 +329,9 @@ impl Serving {
                 let token = { event.data }.u64();
                 self.event(token, event.flags);
                 self.dispatch();
+                if self.outbox.is_full() {
+                    self.send();
+                }
             }
             self.read_again();
             if self.now >= self.next_tick {
@@ -331,6 +339,7 @@ impl Serving {
                 self.dispatch();
                 self.set_timer(self.next_tick - self.now)?;
             }
+            self.send();
         }
         self.close_listeners();
         self.flush_queue_log();
@@ -366,6 +375,33 @@ impl Serving {
                 let _ = rustix::io::read(&self.timer, &mut [0; 8]);
             }
             _ => self.accept(usize::try_from(token & 0xffff_ffff).unwrap_or_default()),
+        }
+    }
+
+    /// Sends what has been posted, and what is posted thereupon.
+    fn send(&mut self) {
+        loop {
+            let mut stuck = Vec::new();
+            self.outbox.flush(&mut stuck);
+            if stuck.is_empty() {
+                return;
+            }
+            for token in stuck {
+                let (kind, id) = Id::of_token(token);
+                if kind == CLIENT
+                    && let Some(client) = self.clients.get_mut(id)
+                {
+                    if !client.conn.recall(&self.epoll) {
+                        self.drop_client(id);
+                    }
+                } else if kind == SERVER
+                    && let Some(server) = self.servers.get_mut(id)
+                    && !server.conn.recall(&self.epoll)
+                {
+                    self.server_lost(id, "could not send to the server");
+                }
+            }
+            self.dispatch();
         }
     }
 
@@ -427,10 +463,11 @@ impl Serving {
                 return;
             };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match accept_with(&listener.fd, flags) {
-                Ok(fd) => {
+            match acceptfrom_with(&listener.fd, flags) {
+                Ok((fd, from)) => {
                     net::tune(&fd);
-                    self.admit(fd);
+                    let from = from.and_then(|name| SocketAddr::try_from(name).ok());
+                    self.admit(fd, from.map(|name| name.ip().to_canonical()));
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,

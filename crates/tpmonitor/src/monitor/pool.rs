@@ -240,7 +240,7 @@ impl Serving {
                 .cloned();
             let mut pool = self.pools.swap_remove(index);
             if let Some(database) = found {
-                if database.addresses != pool.database.addresses {
+                if database.places != pool.database.places {
                     pool.address = 0;
                 }
                 pool.database = database;
@@ -388,6 +388,7 @@ impl Serving {
         };
         client.server = Some(server_id);
         server.client = Some(id);
+        server.idle = false;
         server.used_at = self.now;
         server.session |=
             self.pools[server.pool.0].mode == Mode::Session && matches!(client.stage, Stage::Ready);

@@ -3,8 +3,8 @@
 use super::client::Stage;
 use super::pool::{PoolId, Spelling, Welcome};
 use super::{SERVER, Serving};
-use crate::auth::Login;
-use crate::config::{Secret, SessionState};
+use crate::auth::{Channel, Login};
+use crate::config::{Place, Secret, SessionState};
 use crate::log::{Level, line};
 use crate::messages::{self, PROTOCOL_3_0, Severity, error, error_fields, message, sized, string};
 use crate::net::{Conn, Received, connect, connected};
@@ -12,6 +12,7 @@ use crate::parameters::{Set, carried};
 use crate::relay::{self, Mode, Out};
 use crate::scan::{self, Step};
 use crate::slab::Id;
+use crate::tls::Session;
 use rustix::event::epoll::EventFlags;
 use std::rc::Rc;
 use std::time::Instant;
@@ -25,6 +26,8 @@ const TURNS: usize = 16;
 pub(super) enum Stage2 {
     /// The kernel connects.
     Connecting,
+    /// It was asked whether it speaks TLS.
+    Asking,
     /// It logs in.
     Starting(Box<Starting>),
     /// It serves.
@@ -50,6 +53,10 @@ pub(super) enum Own {
 }
 
 /// A connection to a server.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, in any combination with the others"
+)]
 pub(super) struct Server {
     pub(super) conn: Conn,
     pub(super) stage: Stage2,
@@ -59,9 +66,17 @@ pub(super) struct Server {
     /// Values of carried parameters that are not the defaults.
     pub(super) set: Set,
     pub(super) own: Option<Own>,
+    /// It is among those of its pool that can be lent.
+    pub(super) idle: bool,
     /// It is, or was, a client's for a whole session: whatever that did, it is reset for the next.
     pub(super) session: bool,
     pub(super) address: Address,
+    /// As it was named.
+    pub(super) host: String,
+    /// It is, or is to be, spoken to under TLS.
+    pub(super) encrypt: bool,
+    /// If that comes to nothing, it is tried the other way.
+    pub(super) other_way: bool,
     pub(super) process_id: u32,
     pub(super) key: Vec<u8>,
     /// Cancel requests for it on their way: it stays with its client until they have arrived.
@@ -78,14 +93,25 @@ pub(super) struct Server {
 impl Serving {
     /// Begins a connection; false when that fails at once.
     pub(super) fn connect(&mut self, pool_id: PoolId) -> bool {
-        let pool = &mut self.pools[pool_id.0];
-        let addresses = &pool.database.addresses;
-        let Some(address) = addresses
-            .get(pool.address % addresses.len().max(1))
-            .cloned()
-        else {
+        let pool = &self.pools[pool_id.0];
+        let places = &pool.database.places;
+        let Some(place) = places.get(pool.address % places.len().max(1)).cloned() else {
             return false;
         };
+        let unix = matches!(place.address, Address::Unix(_));
+        let (encrypt, other_way) = self.encryption(pool_id, unix);
+        self.connect_to(pool_id, place, encrypt, other_way)
+    }
+
+    /// Begins a connection to one server; false when that fails at once.
+    pub(super) fn connect_to(
+        &mut self,
+        pool_id: PoolId,
+        place: Place,
+        encrypt: bool,
+        other_way: bool,
+    ) -> bool {
+        let Place { host, address } = place;
         let now = self.now;
         let fd = match connect(&address) {
             Ok(fd) => fd,
@@ -96,15 +122,19 @@ impl Serving {
         };
         let prepared = self.config.max_prepared;
         let id = self.servers.insert(|id| Server {
-            conn: Conn::new(fd, id.token(SERVER)),
+            conn: Conn::new(fd, id.token(SERVER), &self.outbox),
             stage: Stage2::Connecting,
             relay: relay::Server::new(prepared),
             pool: pool_id,
             client: None,
             set: Set::default(),
             own: None,
+            idle: false,
             session: false,
-            address: address.clone(),
+            address,
+            host,
+            encrypt,
+            other_way,
             process_id: 0,
             key: Vec::new(),
             cancels: 0,
@@ -131,7 +161,7 @@ impl Serving {
     fn unreachable(&mut self, id: PoolId, address: &Address, why: &str) {
         let pool = &mut self.pools[id.0];
         pool.address += 1;
-        let addresses = pool.database.addresses.len().max(1);
+        let addresses = pool.database.places.len().max(1);
         let all_tried = pool.address.is_multiple_of(addresses);
         if all_tried {
             pool.retry_at = Some(self.now + self.config.retry_pause);
@@ -168,7 +198,7 @@ impl Serving {
                     let why = std::io::Error::from(errno).to_string();
                     self.not_reached(id, &why);
                 }
-                Ok(()) if flags.contains(EventFlags::OUT) => self.introduce(id),
+                Ok(()) if flags.contains(EventFlags::OUT) => self.greet(id),
                 Ok(()) => {}
             };
         }
@@ -189,17 +219,26 @@ impl Serving {
         }
     }
 
-    fn not_reached(&mut self, id: Id, why: &str) {
-        if let Some(server) = self.servers.remove(id) {
-            let pool = &mut self.pools[server.pool.0];
-            pool.servers -= 1;
-            pool.connecting -= 1;
+    pub(super) fn not_reached(&mut self, id: Id, why: &str) {
+        if self.try_other_way(id) {
+            return;
+        }
+        if let Some(server) = self.forget_attempt(id) {
             self.unreachable(server.pool, &server.address, why);
         }
     }
 
+    /// Takes a connection that does not serve yet out of everything.
+    pub(super) fn forget_attempt(&mut self, id: Id) -> Option<Server> {
+        let server = self.servers.remove(id)?;
+        let pool = &mut self.pools[server.pool.0];
+        pool.servers -= 1;
+        pool.connecting -= 1;
+        Some(server)
+    }
+
     /// Sends the start-up packet.
-    fn introduce(&mut self, id: Id) {
+    pub(super) fn introduce(&mut self, id: Id) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
@@ -245,11 +284,17 @@ impl Serving {
             match received {
                 Received::Some => match server.stage {
                     Stage2::Ready => self.relay(id, &buffer),
+                    Stage2::Asking => self.answered(id, &buffer),
                     _ => self.start(id, &buffer),
                 },
                 Received::Nothing => server.conn.keep(&buffer),
                 Received::Closed => {
-                    self.server_lost(id, "the server closed the connection");
+                    let fault = server.conn.tls().and_then(Session::fault);
+                    let why = fault.map_or_else(
+                        || "the server closed the connection".to_owned(),
+                        |fault| format!("TLS with the server failed: {fault}"),
+                    );
+                    self.server_lost(id, &why);
                 }
             }
             self.buffers.received = buffer;
@@ -309,10 +354,13 @@ impl Serving {
             at += found.bytes.len();
             match found.tag {
                 b'R' => {
+                    let channel = Channel {
+                        wanted: self.pools[server.pool.0].database.tls.binding,
+                        hash: server.conn.tls().and_then(Session::peer_binding),
+                    };
+                    let secret = secret.as_ref();
                     let asked =
-                        starting
-                            .login
-                            .answer(&user, secret.as_ref(), found.body(), &mut answers);
+                        (starting.login).answer(&user, secret, channel, found.body(), &mut answers);
                     if let Err(why) = asked {
                         let mut text = Vec::new();
                         error(&mut text, Severity::Fatal, "28000", &why);
@@ -354,12 +402,13 @@ impl Serving {
 
     /// The server does not want us. Where it serves this pool already, it only has no room for more.
     fn rejected(&mut self, id: Id, message: &[u8], why: &str) {
-        let Some(server) = self.servers.remove(id) else {
+        if self.try_other_way(id) {
+            return;
+        }
+        let Some(server) = self.forget_attempt(id) else {
             return;
         };
         let pool = &mut self.pools[server.pool.0];
-        pool.servers -= 1;
-        pool.connecting -= 1;
         pool.retry_at = Some(self.now + self.config.retry_pause);
         line(
             Level::Error,
@@ -435,7 +484,7 @@ impl Serving {
         let heard = match &mut client {
             Some(client) if !bytes.is_empty() => {
                 self.pools[server.pool.0].totals.sent_bytes += bytes.len() as u64;
-                client.conn.send(&self.epoll, bytes)
+                client.conn.post(&self.epoll, bytes)
             }
             _ => true,
         };
@@ -684,7 +733,12 @@ impl Serving {
             self.due.push(pool_id);
             return self.due.push(other);
         }
-        self.pools[pool_id.0].idle.push(id);
+        // One that is idle already must not be lent twice.
+        if let Some(server) = self.servers.get_mut(id)
+            && !std::mem::replace(&mut server.idle, true)
+        {
+            self.pools[pool_id.0].idle.push(id);
+        }
         self.due.push(pool_id);
     }
 

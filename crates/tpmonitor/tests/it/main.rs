@@ -19,3 +19,4 @@ mod pooling;
 mod prepared;
 mod session;
 mod support;
+mod tls;

@@ -5,7 +5,7 @@ use crate::support::raw::{Raw, query};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
-use tenbin_tpmonitor::{Database, Error, Listen, Monitor};
+use tenbin_tpmonitor::{Database, Error, Listen, Monitor, Place, ServerTls};
 use tenbin_wire::Address;
 
 /// Where the shared server's own socket is.
@@ -55,7 +55,11 @@ fn a_server_that_is_not_there_is_an_error_to_those_who_want_it_until_it_comes() 
     let monitor = Running::start(|config| {
         config.retry_pause = Duration::from_millis(1);
         let missing = Database {
-            addresses: vec![Address::Unix(path.clone())],
+            places: vec![Place {
+                host: String::new(),
+                address: Address::Unix(path.clone()),
+            }],
+            tls: ServerTls::default(),
             name: Some("postgres".to_owned()),
             user: None,
             password: None,

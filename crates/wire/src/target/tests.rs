@@ -170,3 +170,27 @@ fn nothing_that_is_printed_holds_the_password() {
     );
     assert_eq!(target.config().get_password(), Some(&b"geheim"[..]));
 }
+
+#[test]
+fn addresses_keep_the_names_that_their_certificates_are_for() {
+    let places = |dsn| Target::places_in(dsn, &Environment { lookup: &|_| None }).expect("places");
+    let named = |host: &str, address| (host.to_owned(), address);
+    assert_eq!(
+        places("host=/a,127.0.0.2 port=1,2"),
+        [
+            named("", unix("/a/.s.PGSQL.1")),
+            named("127.0.0.2", tcp("127.0.0.2:2"))
+        ]
+    );
+    assert_eq!(
+        places("host=one.example,two.example hostaddr=127.0.0.3,127.0.0.4"),
+        [
+            named("one.example", tcp("127.0.0.3:5432")),
+            named("two.example", tcp("127.0.0.4:5432"))
+        ]
+    );
+    assert_eq!(
+        places("hostaddr=127.0.0.3"),
+        [named("127.0.0.3", tcp("127.0.0.3:5432"))]
+    );
+}

@@ -1,13 +1,14 @@
 //! A server shared by all tests, a monitor for each, and two kinds of client.
 
 pub(crate) mod raw;
+pub(crate) mod tls;
 
 use postgres::{Client, NoTls};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use tenbin_server::{Embedded, Options};
-use tenbin_tpmonitor::{Config, Handle, Listen, Monitor};
+use tenbin_tpmonitor::{Config, Handle, Listen, Monitor, Reread};
 
 static SHARED: Mutex<Weak<Embedded>> = Mutex::new(Weak::new());
 
@@ -42,7 +43,16 @@ impl Running {
         let listen = vec![Listen::Tcp("127.0.0.1:0".parse().unwrap())];
         let mut config = Config::in_front_of(&server.target(), listen);
         change(&mut config);
-        let monitor = Monitor::new(config, None).expect("a monitor");
+        Self::configured(server, config, None)
+    }
+
+    /// With a configuration that is read again at a reload.
+    pub(crate) fn configured(
+        server: Arc<Embedded>,
+        config: Config,
+        reread: Option<Reread>,
+    ) -> Self {
+        let monitor = Monitor::new(config, reread).expect("a monitor");
         let (address, handle) = (monitor.addresses()[0], monitor.handle());
         let thread = std::thread::spawn(move || monitor.run().expect("an orderly end"));
         Self {
@@ -74,6 +84,13 @@ impl Running {
 
     pub(crate) fn raw(&self) -> raw::Raw {
         raw::Raw::log_in(self.address, "postgres", &[])
+    }
+
+    /// Has the configuration read again; returns when it is in force, or was refused.
+    pub(crate) fn reload(&self) {
+        let mut admin = raw::Raw::log_in(self.address, "postgres", &[("database", "tenbin")]);
+        admin.send(&raw::query("RELOAD"));
+        admin.until_ready();
     }
 
     /// Waits for the end that was asked for.
