@@ -251,6 +251,8 @@ pub struct Driver {
     pub cpu_per_transaction_us: Option<f64>,
     /// Largest resident memory of the process, bytes.
     pub rss_max_bytes: u64,
+    /// Whether processors were kept from sleeping (`--stay-awake`).
+    pub stay_awake: bool,
     /// How late the driver was: from when a terminal's timer was due to when it was handled.
     pub lateness_ms: Lateness,
     /// Time that driving threads stood still because recording could not keep up, seconds.

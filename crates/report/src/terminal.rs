@@ -129,10 +129,15 @@ fn driver(run: &Run) -> String {
         });
     let late = driver.lateness_ms;
     format!(
-        "Driver: {cpu}late by p99 {}, p99.9 {}, max {}; {} of memory",
+        "Driver: {cpu}late by p99 {}, p99.9 {}, max {}{}; {} of memory",
         response(late.p99),
         response(late.p999),
         response(late.max),
+        if driver.stay_awake {
+            " with processors kept awake"
+        } else {
+            ""
+        },
         bytes(driver.rss_max_bytes as f64),
     )
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tenbin_record::TransactionRow;
 use tenbin_record::transactions::TransactionWriter;
 use tenbin_rte::{
-    DeferredRow, Driven, Options, Pacing, Phase, Progress, RowSink, SinkError, drive,
+    DeferredRow, Driven, Options, Pacing, Phase, Processors, Progress, RowSink, SinkError, drive,
 };
 use tenbin_stub::{Answer, StubProcess, Table};
 use tenbin_wire::{Error, Param, Session, Target};
@@ -221,6 +221,7 @@ fn arguments() -> Result<Arguments, Box<dyn StdError>> {
         match name {
             "terminals" => options.terminals = value.parse()?,
             "connections" => options.connections = value.parse()?,
+            "stay_awake" if value.parse()? => options.processors = Processors::StayAwake,
             "threads" => options.threads = Some(value.parse()?),
             "ramp_s" => options.ramp_up = seconds()?,
             "warmup_s" => options.warm_up = seconds()?,

@@ -1,10 +1,11 @@
 //! A run from beginning to end.
 
+use crate::awake::Awake;
 use crate::board::{Board, Timeline};
 use crate::clock::{nanoseconds, seconds};
 use crate::control::{Control, Span};
 use crate::error::DriveError;
-use crate::options::Options;
+use crate::options::{Options, Processors};
 use crate::progress::{KindProgress, Phase, Progress};
 use crate::recorder::recorder;
 use crate::result::{Connections, Driven, Ended, KindResult, Usage};
@@ -60,6 +61,10 @@ pub fn drive<W: Workload>(
     }
     let any_deferred = kinds.iter().any(|kind| kind.deferred);
     allow_files(options, any_deferred)?;
+    let _awake = match options.processors {
+        Processors::StayAwake => Some(Awake::keep().map_err(DriveError::Awake)?),
+        Processors::MaySleep => None,
+    };
     let threads = options.threads();
     let control = Control::new(threads);
     let board = Board::new(threads as usize, kinds.len());

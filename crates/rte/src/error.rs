@@ -34,6 +34,11 @@ pub enum DriveError {
         /// What to do next.
         mend: &'static str,
     },
+    /// Processors cannot be kept awake.
+    #[error(
+        "could not keep the processors awake (/dev/cpu_dma_latency): {0}; run as root, or leave --stay-awake out"
+    )]
+    Awake(#[source] std::io::Error),
     /// The operating system refused something that the event loop needs.
     #[error(
         "the terminal emulator could not {what}: {source}; raise the limit the system names (ulimit -n, ulimit -u) or use fewer connections"

@@ -25,6 +25,7 @@
 //! one long-lived future per connection and a strict FIFO of terminals whose
 //! transaction is due. Nothing is allocated per transaction.
 
+mod awake;
 mod board;
 mod clock;
 mod control;
@@ -42,7 +43,7 @@ mod usage;
 
 pub use drive::drive;
 pub use error::{DriveError, RunError};
-pub use options::{Options, Pacing, Rate, Statements};
+pub use options::{Options, Pacing, Processors, Rate, Statements};
 pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
 pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
 pub use sink::{DeferredRow, RowSink, SinkError};

@@ -39,6 +39,15 @@ pub struct Rate {
     pub seed: u64,
 }
 
+/// What processors do that have nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Processors {
+    /// What the system has them do.
+    MaySleep,
+    /// They are kept awake, so that threads wake on time: a server's on this machine, too. Root's.
+    StayAwake,
+}
+
 /// Where named statements are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statements {
@@ -77,6 +86,8 @@ pub struct Options {
     pub drain: Duration,
     /// Attempts at a transaction that meets serialization failures or deadlocks, at least 1.
     pub max_tries: u32,
+    /// What processors of this machine do meanwhile when they have nothing to do.
+    pub processors: Processors,
     /// Where named statements are kept.
     pub statements: Statements,
     /// Transactions are due at moments drawn beforehand, whether or not a terminal is free then; each
@@ -116,6 +127,7 @@ impl Options {
             ramp_down: Duration::from_secs(30),
             drain: Duration::from_secs(90),
             max_tries: 10,
+            processors: Processors::MaySleep,
             statements: Statements::Prepared,
             rate: None,
             latency_limit: None,

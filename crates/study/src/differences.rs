@@ -101,6 +101,7 @@ fn entries(run: &Run) -> Entries {
     add("driver.terminals", Value::from(run.driver.terminals));
     add("driver.connections", Value::from(run.driver.connections));
     add("driver.threads", Value::from(run.driver.threads));
+    add("driver.stay_awake", Value::from(run.driver.stay_awake));
     // Their types are maps with text keys and finite numbers, which JSON can hold.
     add(
         "workload",

@@ -347,6 +347,7 @@ pub(crate) fn run() -> Run {
             cpu_recording_s: 0.1,
             cpu_per_transaction_us: Some(79.8),
             rss_max_bytes: 27 << 20,
+            stay_awake: false,
             lateness_ms: Lateness {
                 p50: 0.01,
                 p99: 0.11,

@@ -4,7 +4,7 @@ use crate::exit::{Failure, Result};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
-use tenbin_rte::Options;
+use tenbin_rte::{Options, Processors};
 use tenbin_workload::Isolation;
 
 /// Connections, lengths, isolation: how a load is put on a server.
@@ -31,6 +31,9 @@ pub(crate) struct ClientArgs {
     /// Attempts at a transaction that fails to serialize or deadlocks
     #[arg(long, value_name = "N", default_value = "10")]
     pub(crate) max_tries: u32,
+    /// Keep this machine's processors from sleeping meanwhile, so that the driver is on time (root)
+    #[arg(long)]
+    stay_awake: bool,
 }
 
 /// Where the result goes.
@@ -145,6 +148,11 @@ impl ClientArgs {
                 .unwrap_or_else(|| ramp_up.mul_f64(pacing.factor().unwrap_or(0.0))),
             warm_up: self.warmup,
             max_tries: self.max_tries,
+            processors: if self.stay_awake {
+                Processors::StayAwake
+            } else {
+                Processors::MaySleep
+            },
             ..Options::new(terminals, self.connections(terminals)?, self.duration)
         })
     }
