@@ -33,8 +33,8 @@ mod statements;
 mod tls;
 
 pub use config::{
-    Auth, ChannelBinding, ClientTls, Config, ConfigError, Database, Listen, Place, Pooling, Route,
-    RouteError, Secret, ServerTls, SessionState, TlsMode,
+    Auth, ChannelBinding, ClientTls, Config, ConfigError, Database, Listen, Place, Pooling,
+    ReadFrom, Route, RouteError, Secret, ServerTls, SessionState, TlsMode, Wants,
 };
 pub use error::Error;
 pub use monitor::{Handle, Monitor, Reread};

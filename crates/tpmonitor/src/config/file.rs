@@ -1,7 +1,8 @@
 //! The configuration as TOML.
 
 use super::{
-    Auth, ClientTls, Config, Database, Pooling, Route, Secret, SessionState, TlsMode, userlist,
+    Auth, ClientTls, Config, Database, Pooling, ReadFrom, Route, Secret, SessionState, TlsMode,
+    userlist,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -62,6 +63,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
 #[serde(deny_unknown_fields, default)]
 struct Document {
     listen: Vec<String>,
+    metrics: Vec<String>,
     mode: Option<Mode>,
     session_state: Option<State>,
     pool_size: Option<usize>,
@@ -87,6 +89,10 @@ struct Document {
     client_idle_limit: Option<Limit>,
     query_limit: Option<Limit>,
     stop_limit: Option<Limit>,
+    check_interval: Option<Limit>,
+    check_limit: Option<Limit>,
+    lag_limit: Option<Limit>,
+    read_your_writes: bool,
     reset_query: Option<String>,
     ignored_parameters: Vec<String>,
     queue_log: Option<PathBuf>,
@@ -102,6 +108,8 @@ struct Entry {
     password: Option<String>,
     pool_size: Option<usize>,
     mode: Option<Mode>,
+    read_from: Option<ReadFrom>,
+    check_user: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -192,8 +200,13 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         message,
     };
     let mut config = Config::default();
-    for text in &file.listen {
-        config.listen.push(text.parse().map_err(whole)?);
+    for (texts, places) in [
+        (&file.listen, &mut config.listen),
+        (&file.metrics, &mut config.metrics),
+    ] {
+        for text in texts {
+            places.push(text.parse().map_err(whole)?);
+        }
     }
     // As in PgBouncer's own file, from where the configuration lies.
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -229,6 +242,7 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         Some(State::Pin) | None => SessionState::Pin,
     };
     config.reset_query = file.reset_query.unwrap_or(config.reset_query);
+    config.read_your_writes = file.read_your_writes;
     config.ignored_parameters = file.ignored_parameters;
     config.queue_log = file.queue_log;
     config.admin_users = file.admin_users;
@@ -294,6 +308,7 @@ fn times(file: &Document, config: &mut Config) {
         ),
         (file.client_idle_limit, &mut config.client_idle_limit),
         (file.query_limit, &mut config.query_limit),
+        (file.lag_limit, &mut config.lag_limit),
     ] {
         if let Some(Limit(limit)) = given {
             *kept = limit;
@@ -303,6 +318,8 @@ fn times(file: &Document, config: &mut Config) {
         (file.login_limit, &mut config.login_limit),
         (file.connect_limit, &mut config.connect_limit),
         (file.retry_pause, &mut config.retry_pause),
+        (file.check_interval, &mut config.check_interval),
+        (file.check_limit, &mut config.check_limit),
         (file.stop_limit, &mut config.stop_limit),
     ] {
         if let Some(Limit(limit)) = given {
@@ -316,21 +333,28 @@ fn database(entry: &Entry, folder: &Path) -> Result<Database, String> {
         target,
         places,
         tls,
+        wants,
     } = Route::parse(&entry.server, folder).map_err(|error| error.to_string())?;
     let (user, name) = named(&entry.server);
     let password = entry.password.clone().or_else(|| {
         let given = user.then(|| target.password.clone());
         given.flatten()
     });
-    Ok(Database {
+    let own = entry.user.clone().or_else(|| user.then_some(target.user));
+    let database = Database {
         places,
         tls,
+        wants,
+        read_from: entry.read_from.unwrap_or_default(),
+        check_user: entry.check_user.clone().or_else(|| own.clone()),
         name: name.then_some(target.database),
-        user: entry.user.clone().or_else(|| user.then_some(target.user)),
+        user: own,
         password: password.as_deref().map(Secret::new),
         pool_size: entry.pool_size,
         pooling: entry.mode.map(Pooling::from),
-    })
+    };
+    database.check()?;
+    Ok(database)
 }
 
 /// Whether a connection string itself names a user and a database.

@@ -2,7 +2,8 @@
 
 use super::file::ConfigError;
 use super::{
-    Auth, ClientTls, Config, Database, Listen, Place, Pooling, Secret, ServerTls, TlsMode, userlist,
+    Auth, ClientTls, Config, Database, Listen, Place, Pooling, ReadFrom, Secret, ServerTls,
+    TlsMode, Wants, userlist,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -154,6 +155,9 @@ impl Reader<'_> {
                 .collect(),
             // Known when all has been read.
             tls: ServerTls::default(),
+            wants: Wants::default(),
+            read_from: ReadFrom::default(),
+            check_user: given.get("user").cloned(),
             name: given.get("dbname").cloned(),
             user: given.get("user").cloned(),
             password: given.get("password").map(|text| Secret::new(text)),

@@ -244,6 +244,7 @@ impl Serving {
             user: startup.user.clone(),
             database: startup.database.clone(),
             extras: Vec::new(),
+            reads: false,
         };
         let mut wanted = Vec::new();
         for (name, value) in &startup.parameters {

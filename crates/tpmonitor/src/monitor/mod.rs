@@ -3,8 +3,11 @@
 
 mod admin;
 mod cancel;
+mod checks;
 mod client;
+mod cluster;
 mod login;
+mod metrics;
 mod pool;
 mod queue_log;
 mod secure;
@@ -20,6 +23,8 @@ use crate::relay::Shared;
 use crate::slab::{Id, Slab};
 use cancel::Cancel;
 use client::Client;
+use cluster::Cluster;
+use metrics::Counted;
 use pool::{Pool, PoolId};
 use queue_log::QueueLog;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -102,6 +107,8 @@ pub type Reread = Box<dyn FnMut() -> Result<Config, String> + Send>;
 struct Listener {
     fd: OwnedFd,
     at: Listen,
+    /// Not for sessions, but for those who want to know what has been counted.
+    metrics: bool,
 }
 
 /// A TP monitor, listening.
@@ -131,6 +138,8 @@ struct Serving {
     servers: Slab<Server>,
     cancels: Slab<Cancel>,
     pools: Vec<Pool>,
+    /// Databases of several servers, and what is known of these.
+    clusters: Vec<Cluster>,
     by_key: HashMap<pool::Key, PoolId>,
     /// Pools where a server may have become free for somebody who waits.
     due: Vec<PoolId>,
@@ -139,6 +148,7 @@ struct Serving {
     servers_again: Vec<Id>,
     /// What goes out before the next wait.
     outbox: Outbox,
+    counted: Counted,
     shared: Shared,
     parameters: Parameters,
     /// What cancel keys are made with.
@@ -200,7 +210,9 @@ impl Monitor {
             return Err(Error::NowhereToListen);
         }
         let mut listeners = Vec::new();
-        for at in &config.listen {
+        let sessions = config.listen.iter().map(|at| (at, false));
+        let metrics = config.metrics.iter().map(|at| (at, true));
+        for (at, metrics) in sessions.chain(metrics) {
             let fd = net::listen(at).map_err(|source| Error::Listen {
                 at: at.to_string(),
                 source,
@@ -208,7 +220,7 @@ impl Monitor {
             let token = EventData::new_u64((OTHER << 32) | listeners.len() as u64);
             epoll::add(&epoll, &fd, token, EventFlags::IN).map_err(system("watch a socket"))?;
             let at = at.clone();
-            listeners.push(Listener { fd, at });
+            listeners.push(Listener { fd, at, metrics });
         }
         let queue_log = config.queue_log.as_deref().map(QueueLog::create);
         let queue_log = queue_log.transpose()?;
@@ -236,8 +248,19 @@ impl Monitor {
     /// The TCP addresses it listens on, with the ports that were taken.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses_of(false)
+    }
+
+    /// Where it tells what it has counted.
+    #[must_use]
+    pub fn metrics_addresses(&self) -> Vec<SocketAddr> {
+        self.addresses_of(true)
+    }
+
+    fn addresses_of(&self, metrics: bool) -> Vec<SocketAddr> {
         self.listeners
             .iter()
+            .filter(|listener| listener.metrics == metrics)
             .filter(|listener| matches!(listener.at, Listen::Tcp(_)))
             .filter_map(|listener| {
                 rustix::net::getsockname(&listener.fd)
@@ -281,11 +304,13 @@ impl Serving {
             servers: Slab::default(),
             cancels: Slab::default(),
             pools: Vec::new(),
+            clusters: Vec::new(),
             by_key: HashMap::new(),
             due: Vec::new(),
             clients_again: Vec::new(),
             servers_again: Vec::new(),
             outbox: Outbox::new(),
+            counted: Counted::default(),
             shared: Shared::default(),
             parameters: Parameters::default(),
             secret: crate::scram::random(),
@@ -309,6 +334,7 @@ impl Serving {
             };
             512
         ];
+        self.watch_clusters();
         self.set_timer(Duration::ZERO)?;
         while !self.done {
             let more = self.clients_again.len() + self.servers_again.len();
@@ -441,6 +467,7 @@ impl Serving {
             Ok(mut config) => {
                 // Sockets stay as they are.
                 config.listen = std::mem::take(&mut self.config.listen);
+                config.metrics = std::mem::take(&mut self.config.metrics);
                 self.config = config;
                 self.apply_configuration();
                 line(Level::Info, "configuration read again", &[]);
@@ -467,7 +494,8 @@ impl Serving {
                 Ok((fd, from)) => {
                     net::tune(&fd);
                     let from = from.and_then(|name| SocketAddr::try_from(name).ok());
-                    self.admit(fd, from.map(|name| name.ip().to_canonical()));
+                    let metrics = listener.metrics;
+                    self.admit(fd, from.map(|name| name.ip().to_canonical()), metrics);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,

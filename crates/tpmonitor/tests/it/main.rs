@@ -10,9 +10,11 @@
 mod admin;
 mod auth;
 mod cancel;
+mod cluster;
 mod differential;
 mod hunt;
 mod life;
+mod metrics;
 mod outside;
 mod places;
 mod pooling;
