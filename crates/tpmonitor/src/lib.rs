@@ -34,7 +34,7 @@ mod tls;
 
 pub use config::{
     Auth, ChannelBinding, ClientTls, Config, ConfigError, Database, Listen, Place, Pooling,
-    ReadFrom, Route, RouteError, Secret, ServerTls, SessionState, TlsMode, Wants,
+    ReadFrom, Route, RouteError, Rules, Secret, ServerTls, SessionState, TlsMode, Wants,
 };
 pub use error::Error;
 pub use monitor::{Handle, Monitor, Reread};

@@ -1,8 +1,8 @@
 //! The configuration as TOML.
 
 use super::{
-    Auth, ClientTls, Config, Database, Pooling, ReadFrom, Route, Secret, SessionState, TlsMode,
-    userlist,
+    Auth, ClientTls, Config, Database, Pooling, ReadFrom, Route, Rules, Secret, SessionState,
+    TlsMode, userlist,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -69,10 +69,14 @@ struct Document {
     pool_size: Option<usize>,
     max_server_connections: Option<usize>,
     max_clients: Option<usize>,
+    max_clients_per_user: Option<usize>,
+    max_clients_per_database: Option<usize>,
+    max_clients_per_address: Option<usize>,
     max_waiting: Option<usize>,
     max_prepared: Option<usize>,
     auth: Option<Method>,
     auth_file: Option<PathBuf>,
+    hba_file: Option<PathBuf>,
     tls: Option<TlsMode>,
     tls_certificate: Option<PathBuf>,
     tls_key: Option<PathBuf>,
@@ -137,6 +141,8 @@ enum Method {
     Scram,
     #[serde(rename = "cert")]
     Cert,
+    #[serde(rename = "peer")]
+    Peer,
 }
 
 /// `"500ms"`, `"30s"`, `"10min"`, `"1h"`, or `"off"`.
@@ -234,8 +240,14 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         Some(Method::Md5) => Auth::Md5,
         Some(Method::Scram) | None => Auth::Scram,
         Some(Method::Cert) => Auth::Cert,
+        Some(Method::Peer) => Auth::Peer,
+    };
+    config.hba = match &file.hba_file {
+        Some(listed) => Some(Rules::read(&folder.join(listed))?),
+        None => None,
     };
     config.tls = client_tls(&file, folder).map_err(whole)?;
+    config.needs_certificates().map_err(whole)?;
     config.pooling = file.mode.map_or(config.pooling, Pooling::from);
     config.session_state = match file.session_state {
         Some(State::Reset) => SessionState::Reset,
@@ -264,7 +276,6 @@ fn client_tls(file: &Document, folder: &Path) -> Result<ClientTls, String> {
         path(&file.tls_client_ca).as_deref(),
     );
     let tls = tls.map_err(|error| format!("tls: {error}"))?;
-    tls.serves(file.auth.is_some_and(|auth| matches!(auth, Method::Cert)))?;
     Ok(tls)
 }
 
@@ -278,6 +289,24 @@ fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
             0,
         ),
         ("max_clients", file.max_clients, &mut config.max_clients, 1),
+        (
+            "max_clients_per_user",
+            file.max_clients_per_user,
+            &mut config.max_clients_per_user,
+            0,
+        ),
+        (
+            "max_clients_per_database",
+            file.max_clients_per_database,
+            &mut config.max_clients_per_database,
+            0,
+        ),
+        (
+            "max_clients_per_address",
+            file.max_clients_per_address,
+            &mut config.max_clients_per_address,
+            0,
+        ),
         ("max_waiting", file.max_waiting, &mut config.max_waiting, 0),
         (
             "max_prepared",

@@ -1,12 +1,15 @@
 //! What the monitor is told: where to listen, which servers, who may come in, and the bounds on everything.
 
 mod file;
+mod hba;
 mod ini;
 mod route;
 mod tls;
 mod userlist;
 
 pub use file::{ConfigError, read};
+pub use hba::Rules;
+pub(crate) use hba::{Asked, Comer};
 pub use route::{Route, RouteError};
 pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode};
 
@@ -54,6 +57,10 @@ pub enum Auth {
     Scram,
     /// By a certificate whose common name is the user's.
     Cert,
+    /// By being that user on this machine, through a Unix socket.
+    Peer,
+    /// Nobody is let in.
+    Reject,
 }
 
 /// Where to listen.
@@ -240,6 +247,8 @@ pub struct Config {
     pub users: BTreeMap<String, Secret>,
     /// How clients prove who they are.
     pub auth: Auth,
+    /// Rules that say it for each kind of client; without them, all have to do the same.
+    pub hba: Option<Rules>,
     /// TLS with clients; Unix sockets have none.
     pub tls: ClientTls,
     /// Users who may command the monitor.
@@ -256,6 +265,12 @@ pub struct Config {
     pub max_server_connections: usize,
     /// Clients in all; more are refused.
     pub max_clients: usize,
+    /// Clients of one user; more are refused. 0 is no limit.
+    pub max_clients_per_user: usize,
+    /// Clients of one database; more are refused. 0 is no limit.
+    pub max_clients_per_database: usize,
+    /// Connections from one address; more are refused. 0 is no limit.
+    pub max_clients_per_address: usize,
     /// Clients that wait in one pool; more are refused. 0 is no limit.
     pub max_waiting: usize,
     /// How long a client waits for a server before it is refused.
@@ -305,6 +320,7 @@ impl Default for Config {
             databases: BTreeMap::new(),
             users: BTreeMap::new(),
             auth: Auth::Scram,
+            hba: None,
             tls: ClientTls::default(),
             admin_users: Vec::new(),
             stats_users: Vec::new(),
@@ -313,6 +329,9 @@ impl Default for Config {
             pool_size: 20,
             max_server_connections: 0,
             max_clients: 10_000,
+            max_clients_per_user: 0,
+            max_clients_per_database: 0,
+            max_clients_per_address: 0,
             max_waiting: 0,
             wait_limit: Some(Duration::from_mins(2)),
             login_limit: Duration::from_mins(1),
@@ -377,6 +396,13 @@ impl Config {
             admin_users: vec![target.user],
             ..Self::default()
         }
+    }
+
+    /// Whether clients can show the certificates that they are asked for.
+    pub(crate) fn needs_certificates(&self) -> Result<(), String> {
+        let rules = self.hba.as_ref();
+        let needed = self.auth == Auth::Cert || rules.is_some_and(Rules::ask_for_certificates);
+        self.tls.serves(needed)
     }
 
     /// The database that a client's name means.

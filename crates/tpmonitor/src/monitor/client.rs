@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// Receives from one client before others get their turn.
 const TURNS: usize = 4;
+/// Connections beyond the clients that there may be, which are told so.
+const LOG_IN_ROOM: usize = 1000;
 
 /// How far a client is.
 pub(super) enum Stage {
@@ -81,6 +83,11 @@ impl Client {
 impl Serving {
     /// Takes in a new connection; one that comes from no address comes through a Unix socket.
     pub(super) fn admit(&mut self, fd: OwnedFd, origin: Option<IpAddr>, metrics: bool) {
+        if !metrics && self.clients.len() >= self.config.max_clients.saturating_add(LOG_IN_ROOM) {
+            // So many that there is not even room to tell them why.
+            self.counted.refused += 1;
+            return;
+        }
         self.serial += 1;
         self.counted.accepted += u64::from(!metrics);
         let (serial, now) = (self.serial, self.now);

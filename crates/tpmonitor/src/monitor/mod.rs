@@ -6,6 +6,7 @@ mod cancel;
 mod checks;
 mod client;
 mod cluster;
+mod gate;
 mod login;
 mod metrics;
 mod pool;

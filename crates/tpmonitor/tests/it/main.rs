@@ -12,6 +12,7 @@ mod auth;
 mod cancel;
 mod cluster;
 mod differential;
+mod gate;
 mod hunt;
 mod life;
 mod metrics;
