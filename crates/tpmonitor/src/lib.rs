@@ -26,6 +26,7 @@ mod parameters;
 mod relay;
 mod scan;
 mod scram;
+mod service;
 mod slab;
 mod sql;
 mod startup;

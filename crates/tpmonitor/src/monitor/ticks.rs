@@ -19,6 +19,9 @@ impl Serving {
             self.full_until = None;
             self.watch_listeners(true);
         }
+        if self.service.watchdog.is_some() {
+            self.service.tell("WATCHDOG=1");
+        }
         self.account(passed);
         self.flush_queue_log();
         if self.now >= self.period_end {
@@ -50,6 +53,9 @@ impl Serving {
             || self.pools.iter().any(|pool| pool.waiting > 0)
             || self.cancels.len() > 0;
         self.next_tick = self.now + if busy { TICK } else { STILL_TICK };
+        if let Some(watchdog) = self.service.watchdog {
+            self.next_tick = self.next_tick.min(self.now + watchdog);
+        }
         if let Some(next) = self.next_check() {
             self.next_tick = self.next_tick.min(next.max(self.now));
         }
