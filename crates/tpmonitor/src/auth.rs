@@ -42,7 +42,7 @@ impl Challenge {
     ) -> Option<Self> {
         let kept = secret.map(|secret| &secret.0);
         match (auth, kept) {
-            (Auth::Trust | Auth::Cert, _) => None,
+            (Auth::Trust | Auth::Cert | Auth::Peer | Auth::Reject, _) => None,
             (Auth::Md5, None | Some(Kept::Plain(..) | Kept::Md5(_))) => {
                 let salt: [u8; 4] = random();
                 let hash = match kept {

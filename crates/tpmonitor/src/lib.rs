@@ -26,6 +26,7 @@ mod parameters;
 mod relay;
 mod scan;
 mod scram;
+mod service;
 mod slab;
 mod sql;
 mod startup;
@@ -33,8 +34,8 @@ mod statements;
 mod tls;
 
 pub use config::{
-    Auth, ChannelBinding, ClientTls, Config, ConfigError, Database, Listen, Place, Pooling, Route,
-    RouteError, Secret, ServerTls, SessionState, TlsMode,
+    Auth, ChannelBinding, ClientTls, Config, ConfigError, Database, Listen, Place, Pooling,
+    ReadFrom, Route, RouteError, Rules, Secret, ServerTls, SessionState, TlsMode, Wants,
 };
 pub use error::Error;
 pub use monitor::{Handle, Monitor, Reread};

@@ -146,6 +146,25 @@ pub(crate) fn data_row(out: &mut Vec<u8>, cells: &[Option<String>]) {
     });
 }
 
+/// The cells of a `DataRow`; `None` is NULL.
+pub(crate) fn cells(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
+    let (&count, mut rest) = body.split_first_chunk()?;
+    let mut cells = Vec::new();
+    for _ in 0..u16::from_be_bytes(count) {
+        let (&length, after) = rest.split_first_chunk()?;
+        rest = after;
+        cells.push(match u32::from_be_bytes(length) {
+            u32::MAX => None,
+            length => {
+                let (cell, after) = rest.split_at_checked(length as usize)?;
+                rest = after;
+                Some(cell)
+            }
+        });
+    }
+    Some(cells)
+}
+
 /// The fields of an `ErrorResponse` that the monitor looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct ErrorFields<'a> {

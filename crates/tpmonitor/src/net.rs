@@ -290,8 +290,8 @@ fn watched(writing: bool) -> EventFlags {
     }
 }
 
-/// Raises the limit of open files as far as this process may.
-pub(crate) fn allow_many_descriptors() {
+/// Raises the limit of open files as far as this process may; how many there may be.
+pub(crate) fn allow_many_descriptors() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -299,6 +299,10 @@ pub(crate) fn allow_many_descriptors() {
     };
     // Where it stays as it is, clients beyond it wait to be accepted, and the log says so.
     let _ = setrlimit(Resource::Nofile, raised);
+    let reached = getrlimit(Resource::Nofile).current;
+    reached.map_or(usize::MAX, |count| {
+        usize::try_from(count).unwrap_or(usize::MAX)
+    })
 }
 
 /// Begins to connect; the socket becomes writable when that has succeeded or failed.

@@ -4,6 +4,8 @@
 //! doubt, the answer is the one that keeps a server with its client, which costs a server and never
 //! a wrong result. What functions do inside is not seen.
 
+use tenbin_wire::frames::split_string;
+
 /// What a text does to its session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Meaning {
@@ -71,6 +73,52 @@ pub(crate) fn meaning(text: &[u8], reported: impl Fn(&[u8]) -> bool) -> Meaning 
         meaning.deallocates = None;
     }
     meaning
+}
+
+/// What the next transaction of a client does, as far as it says so itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// It begins with `READ ONLY`.
+    Reads,
+    /// It begins with `READ WRITE`.
+    Writes,
+    /// Neither.
+    Unsaid,
+}
+
+/// Looks at the message that a transaction begins with.
+pub(crate) fn access(message: &[u8]) -> Access {
+    let body = message.get(crate::scan::HEADER_BYTES..).unwrap_or_default();
+    let text = match message.first() {
+        Some(b'Q') => body,
+        Some(b'P') => split_string(body).map_or(&[][..], |(_, rest)| rest),
+        _ => return Access::Unsaid,
+    };
+    let text = split_string(text).map_or(text, |(text, _)| text);
+    let mut words = Words(text);
+    let is = |word: Option<&[u8]>, name: &str| {
+        word.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let first = words.next();
+    if !(is(first, "BEGIN") || is(first, "START")) {
+        return Access::Unsaid;
+    }
+    let mut found = Access::Unsaid;
+    let mut before = None;
+    for word in words.by_ref() {
+        if is(before, "READ") && is(Some(word), "ONLY") {
+            found = Access::Reads;
+        } else if is(before, "READ") && is(Some(word), "WRITE") {
+            found = Access::Writes;
+        }
+        before = Some(word);
+    }
+    // What follows in the same text may be past the end of the transaction.
+    let rest = words.0.strip_prefix(b";").unwrap_or(words.0);
+    if found == Access::Reads && Words(rest).next().is_some() {
+        return Access::Unsaid;
+    }
+    found
 }
 
 fn statement(
@@ -259,6 +307,43 @@ mod tests {
                 .iter()
                 .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
         })
+    }
+
+    #[test]
+    fn what_a_transaction_says_of_itself() {
+        let query = |text: &str| [b"Q\0\0\0\0", text.as_bytes(), b"\0"].concat();
+        for (text, expected) in [
+            ("BEGIN READ ONLY", Access::Reads),
+            (
+                "begin transaction isolation level repeatable read, read only;",
+                Access::Reads,
+            ),
+            ("START TRANSACTION READ ONLY", Access::Reads),
+            ("/* x */ BEGIN WORK READ ONLY ; ", Access::Reads),
+            ("BEGIN READ WRITE", Access::Writes),
+            (
+                "BEGIN READ ONLY; SELECT 1; COMMIT; DELETE FROM a",
+                Access::Unsaid,
+            ),
+            ("BEGIN", Access::Unsaid),
+            ("BEGIN ISOLATION LEVEL READ COMMITTED", Access::Unsaid),
+            ("SELECT 'BEGIN READ ONLY'", Access::Unsaid),
+            ("", Access::Unsaid),
+        ] {
+            assert_eq!(access(&query(text)), expected, "{text}");
+        }
+        let parse = b"P\0\0\0\0name\0BEGIN READ ONLY\0\0\0";
+        assert_eq!(access(parse), Access::Reads);
+        assert_eq!(access(b"B\0\0\0\0BEGIN READ ONLY\0"), Access::Unsaid);
+        assert_eq!(access(b"Q"), Access::Unsaid);
+    }
+
+    proptest! {
+        #[test]
+        fn any_message_is_looked_at(bytes in prop::collection::vec(any::<u8>(), 0..80), text in ".*") {
+            access(&bytes);
+            access(format!("Q\0\0\0\0{text}").as_bytes());
+        }
     }
 
     #[test]

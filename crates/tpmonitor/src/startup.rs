@@ -139,6 +139,15 @@ fn startup(version: u32, mut data: &[u8]) -> Result<Startup, BadStart> {
 }
 
 impl Startup {
+    /// Whether a session for physical replication is asked for; one for logical replication is in a
+    /// database as all others are.
+    pub(crate) fn replicates(&self) -> bool {
+        self.parameters.iter().any(|(name, value)| {
+            name == "replication"
+                && !matches!(value.as_str(), "false" | "off" | "no" | "0" | "database")
+        })
+    }
+
     /// The version that the session will speak.
     pub(crate) fn spoken(&self) -> u32 {
         self.version.clamp(PROTOCOL_3_0, PROTOCOL_3_2)

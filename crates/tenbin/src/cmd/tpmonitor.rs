@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> Result {
         .map_err(|error| Failure::new(Class::BadInput, error))?;
     let reread: Reread = Box::new(move || told.read().map_err(|error| error.to_string()));
     let listen = config.listen.clone();
-    let monitor = Monitor::new(config, args.config.is_some().then_some(reread))?;
+    let monitor = Monitor::service(config, args.config.is_some().then_some(reread))?;
     heed_signals(monitor.handle())?;
     for address in monitor.addresses() {
         eprintln!("listening on {address}");

@@ -10,5 +10,6 @@ mod bank;
 mod bench;
 mod command;
 mod faults;
+mod service;
 mod trace;
 mod via;

@@ -1,7 +1,8 @@
 //! The configuration as TOML.
 
 use super::{
-    Auth, ClientTls, Config, Database, Pooling, Route, Secret, SessionState, TlsMode, userlist,
+    Auth, ClientTls, Config, Database, Pooling, ReadFrom, Route, Rules, Secret, SessionState,
+    TlsMode, userlist,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -62,15 +63,20 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
 #[serde(deny_unknown_fields, default)]
 struct Document {
     listen: Vec<String>,
+    metrics: Vec<String>,
     mode: Option<Mode>,
     session_state: Option<State>,
     pool_size: Option<usize>,
     max_server_connections: Option<usize>,
     max_clients: Option<usize>,
+    max_clients_per_user: Option<usize>,
+    max_clients_per_database: Option<usize>,
+    max_clients_per_address: Option<usize>,
     max_waiting: Option<usize>,
     max_prepared: Option<usize>,
     auth: Option<Method>,
     auth_file: Option<PathBuf>,
+    hba_file: Option<PathBuf>,
     tls: Option<TlsMode>,
     tls_certificate: Option<PathBuf>,
     tls_key: Option<PathBuf>,
@@ -87,6 +93,10 @@ struct Document {
     client_idle_limit: Option<Limit>,
     query_limit: Option<Limit>,
     stop_limit: Option<Limit>,
+    check_interval: Option<Limit>,
+    check_limit: Option<Limit>,
+    lag_limit: Option<Limit>,
+    read_your_writes: bool,
     reset_query: Option<String>,
     ignored_parameters: Vec<String>,
     queue_log: Option<PathBuf>,
@@ -102,6 +112,8 @@ struct Entry {
     password: Option<String>,
     pool_size: Option<usize>,
     mode: Option<Mode>,
+    read_from: Option<ReadFrom>,
+    check_user: Option<String>,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -129,6 +141,8 @@ enum Method {
     Scram,
     #[serde(rename = "cert")]
     Cert,
+    #[serde(rename = "peer")]
+    Peer,
 }
 
 /// `"500ms"`, `"30s"`, `"10min"`, `"1h"`, or `"off"`.
@@ -192,8 +206,13 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         message,
     };
     let mut config = Config::default();
-    for text in &file.listen {
-        config.listen.push(text.parse().map_err(whole)?);
+    for (texts, places) in [
+        (&file.listen, &mut config.listen),
+        (&file.metrics, &mut config.metrics),
+    ] {
+        for text in texts {
+            places.push(text.parse().map_err(whole)?);
+        }
     }
     // As in PgBouncer's own file, from where the configuration lies.
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -221,14 +240,21 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         Some(Method::Md5) => Auth::Md5,
         Some(Method::Scram) | None => Auth::Scram,
         Some(Method::Cert) => Auth::Cert,
+        Some(Method::Peer) => Auth::Peer,
+    };
+    config.hba = match &file.hba_file {
+        Some(listed) => Some(Rules::read(&folder.join(listed))?),
+        None => None,
     };
     config.tls = client_tls(&file, folder).map_err(whole)?;
+    config.needs_certificates().map_err(whole)?;
     config.pooling = file.mode.map_or(config.pooling, Pooling::from);
     config.session_state = match file.session_state {
         Some(State::Reset) => SessionState::Reset,
         Some(State::Pin) | None => SessionState::Pin,
     };
     config.reset_query = file.reset_query.unwrap_or(config.reset_query);
+    config.read_your_writes = file.read_your_writes;
     config.ignored_parameters = file.ignored_parameters;
     config.queue_log = file.queue_log;
     config.admin_users = file.admin_users;
@@ -250,7 +276,6 @@ fn client_tls(file: &Document, folder: &Path) -> Result<ClientTls, String> {
         path(&file.tls_client_ca).as_deref(),
     );
     let tls = tls.map_err(|error| format!("tls: {error}"))?;
-    tls.serves(file.auth.is_some_and(|auth| matches!(auth, Method::Cert)))?;
     Ok(tls)
 }
 
@@ -264,6 +289,24 @@ fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
             0,
         ),
         ("max_clients", file.max_clients, &mut config.max_clients, 1),
+        (
+            "max_clients_per_user",
+            file.max_clients_per_user,
+            &mut config.max_clients_per_user,
+            0,
+        ),
+        (
+            "max_clients_per_database",
+            file.max_clients_per_database,
+            &mut config.max_clients_per_database,
+            0,
+        ),
+        (
+            "max_clients_per_address",
+            file.max_clients_per_address,
+            &mut config.max_clients_per_address,
+            0,
+        ),
         ("max_waiting", file.max_waiting, &mut config.max_waiting, 0),
         (
             "max_prepared",
@@ -294,6 +337,7 @@ fn times(file: &Document, config: &mut Config) {
         ),
         (file.client_idle_limit, &mut config.client_idle_limit),
         (file.query_limit, &mut config.query_limit),
+        (file.lag_limit, &mut config.lag_limit),
     ] {
         if let Some(Limit(limit)) = given {
             *kept = limit;
@@ -303,6 +347,8 @@ fn times(file: &Document, config: &mut Config) {
         (file.login_limit, &mut config.login_limit),
         (file.connect_limit, &mut config.connect_limit),
         (file.retry_pause, &mut config.retry_pause),
+        (file.check_interval, &mut config.check_interval),
+        (file.check_limit, &mut config.check_limit),
         (file.stop_limit, &mut config.stop_limit),
     ] {
         if let Some(Limit(limit)) = given {
@@ -316,21 +362,28 @@ fn database(entry: &Entry, folder: &Path) -> Result<Database, String> {
         target,
         places,
         tls,
+        wants,
     } = Route::parse(&entry.server, folder).map_err(|error| error.to_string())?;
     let (user, name) = named(&entry.server);
     let password = entry.password.clone().or_else(|| {
         let given = user.then(|| target.password.clone());
         given.flatten()
     });
-    Ok(Database {
+    let own = entry.user.clone().or_else(|| user.then_some(target.user));
+    let database = Database {
         places,
         tls,
+        wants,
+        read_from: entry.read_from.unwrap_or_default(),
+        check_user: entry.check_user.clone().or_else(|| own.clone()),
         name: name.then_some(target.database),
-        user: entry.user.clone().or_else(|| user.then_some(target.user)),
+        user: own,
         password: password.as_deref().map(Secret::new),
         pool_size: entry.pool_size,
         pooling: entry.mode.map(Pooling::from),
-    })
+    };
+    database.check()?;
+    Ok(database)
 }
 
 /// Whether a connection string itself names a user and a database.

@@ -2,7 +2,8 @@
 
 use super::file::ConfigError;
 use super::{
-    Auth, ClientTls, Config, Database, Listen, Place, Pooling, Secret, ServerTls, TlsMode, userlist,
+    Auth, ClientTls, Config, Database, Listen, Place, Pooling, ReadFrom, Rules, Secret, ServerTls,
+    TlsMode, Wants, userlist,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -41,6 +42,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), Co
         port: 6432,
         sockets: None,
         users_file: None,
+        rules_file: None,
         client_tls: Files {
             mode: TlsMode::Disable,
             ..Files::default()
@@ -91,6 +93,7 @@ struct Reader<'a> {
     port: u16,
     sockets: Option<PathBuf>,
     users_file: Option<PathBuf>,
+    rules_file: Option<PathBuf>,
     client_tls: Files,
     server_tls: Files,
 }
@@ -154,6 +157,9 @@ impl Reader<'_> {
                 .collect(),
             // Known when all has been read.
             tls: ServerTls::default(),
+            wants: Wants::default(),
+            read_from: ReadFrom::default(),
+            check_user: given.get("user").cloned(),
             name: given.get("dbname").cloned(),
             user: given.get("user").cloned(),
             password: given.get("password").map(|text| Secret::new(text)),
@@ -184,13 +190,19 @@ impl Reader<'_> {
                     "md5" | "plain" => Auth::Md5,
                     "scram-sha-256" => Auth::Scram,
                     "cert" => Auth::Cert,
+                    // Until the rules are read, which say it for each.
+                    "hba" => Auth::Reject,
+                    "peer" => Auth::Peer,
                     _ => {
                         return Err(format!(
-                            "auth_type = {value}: expected trust, md5, scram-sha-256 or cert"
+                            "auth_type = {value}: expected trust, md5, scram-sha-256, cert, hba or peer"
                         ));
                     }
                 };
             }
+            "auth_hba_file" => self.rules_file = Some(self.folder.join(value)),
+            "max_user_client_connections" => config.max_clients_per_user = number(value)?,
+            "max_db_client_connections" => config.max_clients_per_database = number(value)?,
             "auth_file" => self.users_file = Some(self.folder.join(value)),
             "pool_mode" => config.pooling = pooling(value)?,
             "default_pool_size" => config.pool_size = number(value)?.max(1),
@@ -254,6 +266,13 @@ impl Reader<'_> {
         if let Some(file) = &self.users_file {
             self.config.users = userlist::read(file)?;
         }
+        if let Some(file) = self
+            .rules_file
+            .as_ref()
+            .filter(|_| self.config.auth == Auth::Reject)
+        {
+            self.config.hba = Some(Rules::read(file)?);
+        }
         self.finish_tls().map_err(whole)?;
         if self.config.databases.is_empty() {
             return Err(whole("[databases] has no database".to_owned()));
@@ -273,7 +292,7 @@ impl Reader<'_> {
             given.authority.as_deref(),
         )
         .map_err(|error| format!("client_tls: {error}"))?;
-        self.config.tls.serves(self.config.auth == Auth::Cert)?;
+        self.config.needs_certificates()?;
         let given = &mut self.server_tls;
         let own = given.certificate.take().zip(given.key.take());
         let tls = ServerTls::read(given.mode, given.authority.as_deref(), own.as_ref())

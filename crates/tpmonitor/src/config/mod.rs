@@ -1,12 +1,15 @@
 //! What the monitor is told: where to listen, which servers, who may come in, and the bounds on everything.
 
 mod file;
+mod hba;
 mod ini;
 mod route;
 mod tls;
 mod userlist;
 
 pub use file::{ConfigError, read};
+pub use hba::Rules;
+pub(crate) use hba::{Asked, Comer};
 pub use route::{Route, RouteError};
 pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode};
 
@@ -54,6 +57,10 @@ pub enum Auth {
     Scram,
     /// By a certificate whose common name is the user's.
     Cert,
+    /// By being that user on this machine, through a Unix socket.
+    Peer,
+    /// Nobody is let in.
+    Reject,
 }
 
 /// Where to listen.
@@ -110,6 +117,57 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Which of several servers a database's sessions are for: libpq's `target_session_attrs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wants {
+    /// Any (`any`).
+    #[default]
+    Any,
+    /// The one that takes writes (`read-write`, `primary`).
+    Writable,
+    /// A standby (`read-only`, `standby`).
+    Standby,
+    /// A standby, or where there is none that is up to date, the one that takes writes
+    /// (`prefer-standby`).
+    Reading,
+}
+
+impl Wants {
+    /// Whether the least busy of several is taken.
+    pub(crate) fn is_spread(self) -> bool {
+        matches!(self, Self::Standby | Self::Reading)
+    }
+}
+
+impl std::str::FromStr for Wants {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "any" => Self::Any,
+            "read-write" | "primary" => Self::Writable,
+            "read-only" | "standby" => Self::Standby,
+            "prefer-standby" => Self::Reading,
+            _ => {
+                return Err(format!(
+                    "target_session_attrs={text}: expected any, read-write, primary, read-only, standby or prefer-standby"
+                ));
+            }
+        })
+    }
+}
+
+/// Where transactions are carried out that say of themselves that they only read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadFrom {
+    /// Where all others are.
+    #[default]
+    Primary,
+    /// On standbys.
+    Standbys,
+}
+
 /// One server among those of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -126,6 +184,12 @@ pub struct Database {
     pub places: Vec<Place>,
     /// TLS with them.
     pub tls: ServerTls,
+    /// Which of them sessions are for.
+    pub wants: Wants,
+    /// Where transactions go that only read.
+    pub read_from: ReadFrom,
+    /// The user that servers are looked at as, where there are several.
+    pub check_user: Option<String>,
     /// The database's name on the server; the client's name for it when `None`.
     pub name: Option<String>,
     /// The user that servers are logged in to as; the client's own when `None`.
@@ -138,17 +202,53 @@ pub struct Database {
     pub pooling: Option<Pooling>,
 }
 
+impl Database {
+    /// Whether its servers are looked at: where there is a choice, and a user to do it as.
+    pub(crate) fn is_watched(&self) -> bool {
+        let choice = self.places.len() > 1 || self.wants != Wants::Any;
+        self.check_user.is_some() && choice
+    }
+
+    /// The same as it is looked at: one server, and the monitor's own log-in.
+    pub(crate) fn looked_at(&self, place: &Place) -> Self {
+        let own = self.check_user == self.user;
+        Self {
+            places: vec![place.clone()],
+            user: self.check_user.clone(),
+            password: self.password.clone().filter(|_| own),
+            name: self.name.clone().or_else(|| Some("postgres".to_owned())),
+            ..self.clone()
+        }
+    }
+
+    /// Whether what it asks for can be had, or why not.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let asks = self.wants != Wants::Any || self.read_from == ReadFrom::Standbys;
+        if asks && self.check_user.is_none() {
+            return Err("target_session_attrs and read_from need a user to look at the servers as: give check_user, or a user in the connection string".to_owned());
+        }
+        if self.read_from == ReadFrom::Standbys && self.wants != Wants::Writable {
+            return Err("read_from = \"standbys\" needs target_session_attrs=read-write in the connection string, for all that does not only read".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// Everything the monitor is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where to listen.
     pub listen: Vec<Listen>,
+    /// Where to tell what has been counted, as `OpenMetrics` over HTTP.
+    pub metrics: Vec<Listen>,
     /// Databases by the client's name for them; `*` stands for all others.
     pub databases: BTreeMap<String, Database>,
     /// Users and what is known of their passwords.
     pub users: BTreeMap<String, Secret>,
     /// How clients prove who they are.
     pub auth: Auth,
+    /// Rules that say it for each kind of client; without them, all have to do the same.
+    pub hba: Option<Rules>,
     /// TLS with clients; Unix sockets have none.
     pub tls: ClientTls,
     /// Users who may command the monitor.
@@ -165,6 +265,12 @@ pub struct Config {
     pub max_server_connections: usize,
     /// Clients in all; more are refused.
     pub max_clients: usize,
+    /// Clients of one user; more are refused. 0 is no limit.
+    pub max_clients_per_user: usize,
+    /// Clients of one database; more are refused. 0 is no limit.
+    pub max_clients_per_database: usize,
+    /// Connections from one address; more are refused. 0 is no limit.
+    pub max_clients_per_address: usize,
     /// Clients that wait in one pool; more are refused. 0 is no limit.
     pub max_waiting: usize,
     /// How long a client waits for a server before it is refused.
@@ -193,6 +299,14 @@ pub struct Config {
     pub ignored_parameters: Vec<String>,
     /// How long transactions under way may take to end when the monitor is stopped.
     pub stop_limit: Duration,
+    /// How often servers are looked at, where there are several.
+    pub check_interval: Duration,
+    /// How long one may take to answer before it counts as down.
+    pub check_limit: Duration,
+    /// How far a standby that is read from may be behind.
+    pub lag_limit: Option<Duration>,
+    /// Whether a client is to find in its reads what it has written before.
+    pub read_your_writes: bool,
     /// A file that gets a line for each request that had to wait, in the order in which they were
     /// served; it is written anew.
     pub queue_log: Option<PathBuf>,
@@ -202,9 +316,11 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            metrics: Vec::new(),
             databases: BTreeMap::new(),
             users: BTreeMap::new(),
             auth: Auth::Scram,
+            hba: None,
             tls: ClientTls::default(),
             admin_users: Vec::new(),
             stats_users: Vec::new(),
@@ -213,6 +329,9 @@ impl Default for Config {
             pool_size: 20,
             max_server_connections: 0,
             max_clients: 10_000,
+            max_clients_per_user: 0,
+            max_clients_per_database: 0,
+            max_clients_per_address: 0,
             max_waiting: 0,
             wait_limit: Some(Duration::from_mins(2)),
             login_limit: Duration::from_mins(1),
@@ -227,6 +346,10 @@ impl Default for Config {
             reset_query: "DISCARD ALL".to_owned(),
             ignored_parameters: Vec::new(),
             stop_limit: Duration::from_secs(30),
+            check_interval: Duration::from_secs(1),
+            check_limit: Duration::from_secs(5),
+            lag_limit: Some(Duration::from_secs(10)),
+            read_your_writes: false,
             queue_log: None,
         }
     }
@@ -243,11 +366,15 @@ impl Config {
             target,
             places,
             tls,
+            wants,
         } = server.into();
         let password = target.password.as_deref().map(Secret::new);
         let database = Database {
             places,
             tls,
+            wants,
+            read_from: ReadFrom::default(),
+            check_user: Some(target.user.clone()),
             name: None,
             user: None,
             password: None,
@@ -269,6 +396,13 @@ impl Config {
             admin_users: vec![target.user],
             ..Self::default()
         }
+    }
+
+    /// Whether clients can show the certificates that they are asked for.
+    pub(crate) fn needs_certificates(&self) -> Result<(), String> {
+        let rules = self.hba.as_ref();
+        let needed = self.auth == Auth::Cert || rules.is_some_and(Rules::ask_for_certificates);
+        self.tls.serves(needed)
     }
 
     /// The database that a client's name means.

@@ -2,10 +2,12 @@
 //! monitor heeds.
 
 use super::tls::OPTIONS;
-use super::{Environment, Place, ServerTls};
+use super::{Environment, Place, ServerTls, Wants};
 use std::collections::BTreeMap;
 use std::path::Path;
 use tenbin_wire::{Target, TargetError};
+
+const ATTRIBUTES: &str = "target_session_attrs";
 
 /// Where servers are, who the monitor is to them, and how it speaks with them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +17,7 @@ pub struct Route {
     /// Servers, tried in order.
     pub(crate) places: Vec<Place>,
     pub(crate) tls: ServerTls,
+    pub(crate) wants: Wants,
 }
 
 /// A connection string that leads nowhere.
@@ -23,9 +26,9 @@ pub enum RouteError {
     /// Its place, user or database.
     #[error(transparent)]
     Target(#[from] TargetError),
-    /// What it says of TLS.
+    /// What it says of TLS, or of which server is wanted.
     #[error("{0}")]
-    Tls(String),
+    Option(String),
     /// It cannot be taken apart.
     #[error(
         "could not read the connection string: {0}; it looks like postgres://user@host:5432/database or like host=/tmp user=me dbname=db"
@@ -44,6 +47,7 @@ impl From<&Target> for Route {
             places: places.collect(),
             target: target.clone(),
             tls: ServerTls::default(),
+            wants: Wants::default(),
         }
     }
 }
@@ -70,7 +74,14 @@ impl Route {
             (true, false) => "?sslmode=disable",
             (false, _) => " sslmode=disable",
         });
-        let tls = ServerTls::of_options(&options, environment, folder).map_err(RouteError::Tls)?;
+        let wants = match options.get(ATTRIBUTES) {
+            Some(text) => text.parse().map_err(RouteError::Option)?,
+            None => environment("PGTARGETSESSIONATTRS")
+                .map_or(Ok(Wants::default()), |text| text.parse())
+                .map_err(RouteError::Option)?,
+        };
+        let tls =
+            ServerTls::of_options(&options, environment, folder).map_err(RouteError::Option)?;
         let places = Target::places(&rest)?;
         Ok(Self {
             target: Target::parse(&rest)?,
@@ -79,12 +90,13 @@ impl Route {
                 .map(|(host, address)| Place { host, address })
                 .collect(),
             tls,
+            wants,
         })
     }
 }
 
 fn is_ours(name: &str) -> bool {
-    OPTIONS.iter().any(|(known, _)| *known == name)
+    name == ATTRIBUTES || OPTIONS.iter().any(|(known, _)| *known == name)
 }
 
 /// A connection string without the options that are heeded here, and these.
@@ -229,6 +241,10 @@ mod tests {
             (
                 "postgres://me@127.0.0.1/?channel_binding=x",
                 "expected disable, prefer or require",
+            ),
+            (
+                "postgres://me@127.0.0.1/?target_session_attrs=best",
+                "expected any, read-write",
             ),
             ("postgres://me@127.0.0.1/?sslmode=%g", "hexadecimal"),
             ("host=127.0.0.1 user=me sslmode='x", "a quote is not closed"),

@@ -97,7 +97,7 @@ impl ClientTls {
         let asks = self.acceptor.as_ref().is_some_and(Acceptor::asks);
         if certificates_needed && !asks {
             return Err(
-                "auth \"cert\" needs TLS with clients and the authority that signs their certificates: give tls_certificate, tls_key and tls_client_ca"
+                "clients' certificates need TLS and the authority that signs their certificates: give tls_certificate, tls_key and tls_client_ca"
                     .to_owned(),
             );
         }

@@ -1,6 +1,7 @@
 //! The monitor's own database: what `psql -d tenbin` shows and does, in `PgBouncer`'s columns.
 
 use super::Serving;
+use super::checks::role_name;
 use super::client::{Client, Stage};
 use super::pool::{Pool, PoolId, Totals};
 use super::server::{Server, Stage2};
@@ -30,7 +31,7 @@ struct Table {
 
 type Said = Result<Vec<u8>, (&'static str, String)>;
 
-const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, STATS, DATABASES, USERS, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, SHUTDOWN";
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, SHUTDOWN";
 
 impl Serving {
     /// Whether a client wants the monitor itself.
@@ -203,6 +204,7 @@ impl Serving {
             "servers" => self.show_servers(),
             "stats" => self.show_stats(),
             "databases" => self.show_databases(),
+            "hosts" => self.show_hosts(),
             "users" => Table {
                 columns: &["name", "pool_mode"],
                 rows: self
@@ -242,7 +244,9 @@ impl Serving {
     }
 
     fn show_pools(&self) -> Table {
-        let rows = self.pools.iter().enumerate().map(|(index, pool)| {
+        let serving = self.pools.iter().enumerate();
+        let serving = serving.filter(|(_, pool)| pool.probe.is_none());
+        let rows = serving.map(|(index, pool)| {
             let servers = || {
                 self.servers
                     .iter()
@@ -259,8 +263,13 @@ impl Serving {
                 .map(|(_, client)| self.now.saturating_duration_since(client.since))
                 .max()
                 .unwrap_or_default();
+            let database = &pool.key.database;
             vec![
-                text(&pool.key.database),
+                if pool.key.reads {
+                    Some(format!("{database}:standbys"))
+                } else {
+                    text(database)
+                },
                 text(&pool.key.user),
                 number(pool.clients - pool.waiting),
                 number(pool.waiting),
@@ -317,7 +326,7 @@ impl Serving {
         let state = match (&client.stage, waits) {
             (_, true) => "waiting",
             (Stage::New | Stage::Proving(_) | Stage::Joining(_), _) => "login",
-            (Stage::Leaving, _) => "closing",
+            (Stage::Leaving | Stage::Scraping, _) => "closing",
             (Stage::Ready | Stage::Admin { .. }, _) => "active",
         };
         let key = client.pool.map(|pool| &self.pools[pool.0].key);
@@ -376,8 +385,8 @@ impl Serving {
     fn server_row(&self, id: Id, server: &Server) -> Vec<Option<String>> {
         let state = match (&server.stage, server.client, server.own) {
             (Stage2::Connecting | Stage2::Asking | Stage2::Starting(_), ..) => "login",
-            (_, Some(_), _) => "active",
-            (_, None, Some(_)) => "tested",
+            (Stage2::Ready, Some(_), _) => "active",
+            (Stage2::Checking(_), ..) | (_, None, Some(_)) => "tested",
             _ => "idle",
         };
         let key = &self.pools[server.pool.0].key;
@@ -419,7 +428,7 @@ impl Serving {
 
     fn show_stats(&self) -> Table {
         let mut databases: BTreeMap<&str, (Totals, Totals)> = BTreeMap::new();
-        for pool in &self.pools {
+        for pool in self.pools.iter().filter(|pool| pool.probe.is_none()) {
             let (all, period) = databases.entry(&pool.key.database).or_default();
             all.add(&pool.totals);
             period.add(&pool.period);
@@ -463,6 +472,43 @@ impl Serving {
                 "avg_xact_time",
                 "avg_query_time",
                 "avg_wait_time",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
+    fn show_hosts(&self) -> Table {
+        let clusters = self.clusters.iter().filter(|cluster| !cluster.retired);
+        let rows = clusters.flat_map(|cluster| {
+            cluster.nodes.iter().enumerate().map(|(index, node)| {
+                let there = |server: &Server| {
+                    server.address == node.place.address
+                        && self.pools[server.pool.0].probe.is_none()
+                };
+                let servers = || self.servers.iter().filter(|(_, server)| there(server));
+                let busy = servers().filter(|(_, server)| server.client.is_some());
+                vec![
+                    text(&node.place.host),
+                    text(&node.place.address.to_string()),
+                    text(role_name(node.role)),
+                    number(usize::from(cluster.writable == Some(index))),
+                    cluster.lag(index).and_then(|lag| number(lag.as_millis())),
+                    number(servers().count()),
+                    number(busy.count()),
+                    text(&node.why),
+                ]
+            })
+        });
+        Table {
+            columns: &[
+                "host",
+                "address",
+                "role",
+                "takes_writes",
+                "lag_ms",
+                "servers",
+                "busy",
+                "error",
             ],
             rows: rows.collect(),
         }
@@ -514,6 +560,7 @@ impl Serving {
     }
 
     fn show_lists(&self) -> Table {
+        let serving = self.pools.iter().filter(|pool| pool.probe.is_none());
         let used = self
             .servers
             .iter()
@@ -522,7 +569,7 @@ impl Serving {
         let rows = [
             ("databases", self.config.databases.len()),
             ("users", self.config.users.len()),
-            ("pools", self.pools.len()),
+            ("pools", serving.count()),
             ("free_clients", 0),
             ("used_clients", self.clients.len()),
             ("login_clients", {

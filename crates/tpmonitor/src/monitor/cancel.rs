@@ -33,6 +33,7 @@ impl Serving {
     /// Cancels what the session with this key does, if there is one. False when the request is on
     /// its way to a server: the connection that asked has to stay until it has arrived.
     pub(super) fn cancel(&mut self, asker: Id, process_id: u32, key: &[u8]) -> bool {
+        self.counted.cancels += 1;
         let found = process_id
             .checked_sub(1)
             .and_then(|number| self.clients.at_number(number));

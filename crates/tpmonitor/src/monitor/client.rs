@@ -16,6 +16,8 @@ use std::time::Instant;
 
 /// Receives from one client before others get their turn.
 const TURNS: usize = 4;
+/// Connections beyond the clients that there may be, which are told so.
+const LOG_IN_ROOM: usize = 1000;
 
 /// How far a client is.
 pub(super) enum Stage {
@@ -27,6 +29,8 @@ pub(super) enum Stage {
     Joining(Box<Joining>),
     /// It is in.
     Ready,
+    /// It speaks HTTP, and wants to know what has been counted.
+    Scraping,
     /// It is in the monitor's own database; `commands`: and may change something.
     Admin { commands: bool },
     /// It gets what is left to be sent, and nothing else.
@@ -55,6 +59,10 @@ pub(super) struct Client {
     /// Tells it from all other clients that there ever were.
     pub(super) serial: u64,
     pub(super) connected: Instant,
+    /// When a transaction of its ended that may have written, where that matters.
+    pub(super) wrote_at: Option<Instant>,
+    /// What it is at only reads, wherever that is.
+    pub(super) reads: bool,
 }
 
 impl Client {
@@ -74,13 +82,19 @@ impl Client {
 
 impl Serving {
     /// Takes in a new connection; one that comes from no address comes through a Unix socket.
-    pub(super) fn admit(&mut self, fd: OwnedFd, origin: Option<IpAddr>) {
+    pub(super) fn admit(&mut self, fd: OwnedFd, origin: Option<IpAddr>, metrics: bool) {
+        if !metrics && self.clients.len() >= self.config.max_clients.saturating_add(LOG_IN_ROOM) {
+            // So many that there is not even room to tell them why.
+            self.counted.refused += 1;
+            return;
+        }
         self.serial += 1;
+        self.counted.accepted += u64::from(!metrics);
         let (serial, now) = (self.serial, self.now);
         let id = self.clients.insert(|id| Client {
             conn: Conn::new(fd, id.token(CLIENT), &self.outbox),
             origin,
-            stage: Stage::New,
+            stage: if metrics { Stage::Scraping } else { Stage::New },
             relay: relay::Client::default(),
             server: None,
             pool: None,
@@ -91,6 +105,8 @@ impl Serving {
             since: now,
             serial,
             connected: now,
+            wrote_at: None,
+            reads: false,
         });
         let client = self.clients.get_mut(id);
         if !client.is_some_and(|client| client.conn.watch(&self.epoll, false)) {
@@ -172,6 +188,7 @@ impl Serving {
         match self.clients.get(id).map(|client| &client.stage) {
             Some(Stage::Ready) => self.serve(id, input),
             Some(Stage::New | Stage::Proving(_)) => self.log_in(id, input),
+            Some(Stage::Scraping) => self.scrape(id, input),
             Some(Stage::Admin { .. }) => self.administrate(id, input),
             _ => {}
         }
@@ -253,6 +270,7 @@ impl Serving {
                     break;
                 }
                 Stop::Server => {
+                    self.route(id, &input[at..]);
                     if !self.obtain(id) {
                         if let Some(client) = self.clients.get_mut(id) {
                             client.conn.keep(&input[at..]);
@@ -279,6 +297,7 @@ impl Serving {
     pub(super) fn expel(&mut self, id: Id, sqlstate: &str, text: &str) {
         let mut message = Vec::new();
         error(&mut message, Severity::Fatal, sqlstate, text);
+        self.counted.refused += 1;
         self.dismiss(id, &message);
     }
 

@@ -5,7 +5,7 @@ use super::pool::Spelling;
 use super::secure::HANDSHAKE;
 use super::{Serving, pool};
 use crate::auth::{Challenge, Verdict};
-use crate::config::{Auth, TlsMode};
+use crate::config::TlsMode;
 use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready, word};
 use crate::parameters::carried;
 use crate::scan::{self, HEADER_BYTES, Step};
@@ -137,17 +137,17 @@ impl Serving {
         if let Err(why) = self.is_safe_enough(id, &startup.user) {
             return self.expel(id, "28000", why);
         }
+        let auth = match self.method(id, &startup) {
+            Ok(auth) => auth,
+            Err(why) => return self.refuse(id, &startup, &why),
+        };
         let mut out = Vec::new();
         startup.negotiate(&mut out);
-        if self.config.auth == Auth::Cert {
-            return self.take_certificate(id, startup, &out);
-        }
         let secret = self.config.users.get(&startup.user);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let binding = client.conn.tls().and_then(Session::own_binding);
-        let auth = self.config.auth;
         let challenge = Challenge::ask(auth, &startup.user, secret, binding, &mut out);
         if !client.conn.send(&self.epoll, &out) {
             return self.drop_client(id);
@@ -157,30 +157,6 @@ impl Serving {
                 client.stage = Stage::Proving(Box::new(Proving { startup, challenge }));
             }
             None => self.join(id, startup),
-        }
-    }
-
-    /// Lets in whoever has shown a certificate with the user's name in it.
-    fn take_certificate(&mut self, id: Id, startup: Startup, before: &[u8]) {
-        let Some(client) = self.clients.get_mut(id) else {
-            return;
-        };
-        let name = client.conn.tls().and_then(Session::common_name);
-        if name.as_ref() != Some(&startup.user) {
-            let text = format!(
-                "certificate authentication failed for user \"{}\": {}",
-                startup.user,
-                match &name {
-                    Some(name) => format!("the certificate is for \"{name}\""),
-                    None => "no certificate with a common name was shown".to_owned(),
-                }
-            );
-            return self.expel(id, "28000", &text);
-        }
-        if client.conn.send(&self.epoll, before) {
-            self.join(id, startup);
-        } else {
-            self.drop_client(id);
         }
     }
 
@@ -240,10 +216,14 @@ impl Serving {
         if self.is_admin_database(&startup.database) {
             return self.admit_admin(id, &startup.user);
         }
+        if let Err(why) = self.has_room(id, &startup) {
+            return self.expel(id, "53300", &why);
+        }
         let mut key = pool::Key {
             user: startup.user.clone(),
             database: startup.database.clone(),
             extras: Vec::new(),
+            reads: false,
         };
         let mut wanted = Vec::new();
         for (name, value) in &startup.parameters {

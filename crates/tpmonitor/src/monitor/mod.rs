@@ -3,8 +3,12 @@
 
 mod admin;
 mod cancel;
+mod checks;
 mod client;
+mod cluster;
+mod gate;
 mod login;
+mod metrics;
 mod pool;
 mod queue_log;
 mod secure;
@@ -17,9 +21,12 @@ use crate::log::{Level, line};
 use crate::net;
 use crate::parameters::Parameters;
 use crate::relay::Shared;
+use crate::service::Service;
 use crate::slab::{Id, Slab};
 use cancel::Cancel;
 use client::Client;
+use cluster::Cluster;
+use metrics::Counted;
 use pool::{Pool, PoolId};
 use queue_log::QueueLog;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -56,6 +63,8 @@ const NOT_AT_ALL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
+/// Descriptors that are neither clients' nor servers': standard streams, epoll, timer, listeners.
+const OWN_DESCRIPTORS: usize = 10;
 /// Connections accepted before others get their turn.
 const ACCEPT_BATCH: usize = 64;
 
@@ -102,6 +111,10 @@ pub type Reread = Box<dyn FnMut() -> Result<Config, String> + Send>;
 struct Listener {
     fd: OwnedFd,
     at: Listen,
+    /// Not for sessions, but for those who want to know what has been counted.
+    metrics: bool,
+    /// A service manager holds it, and will go on doing so.
+    held: bool,
 }
 
 /// A TP monitor, listening.
@@ -113,6 +126,8 @@ pub struct Monitor {
     reread: Option<Reread>,
     listeners: Vec<Listener>,
     queue_log: Option<QueueLog>,
+    service: Service,
+    descriptors: usize,
 }
 
 /// A TP monitor at work.
@@ -125,12 +140,17 @@ struct Serving {
     reread: Option<Reread>,
     listeners: Vec<Listener>,
     queue_log: Option<QueueLog>,
+    service: Service,
+    /// Open files that there may be.
+    descriptors: usize,
     /// Descriptors or clients have run out: nobody is accepted until this moment.
     full_until: Option<Instant>,
     clients: Slab<Client>,
     servers: Slab<Server>,
     cancels: Slab<Cancel>,
     pools: Vec<Pool>,
+    /// Databases of several servers, and what is known of these.
+    clusters: Vec<Cluster>,
     by_key: HashMap<pool::Key, PoolId>,
     /// Pools where a server may have become free for somebody who waits.
     due: Vec<PoolId>,
@@ -139,6 +159,7 @@ struct Serving {
     servers_again: Vec<Id>,
     /// What goes out before the next wait.
     outbox: Outbox,
+    counted: Counted,
     shared: Shared,
     parameters: Parameters,
     /// What cancel keys are made with.
@@ -178,6 +199,20 @@ impl Monitor {
     /// # Errors
     /// When a socket cannot be opened; the message says which and what to do.
     pub fn new(config: Config, reread: Option<Reread>) -> Result<Self, Error> {
+        Self::with(config, reread, Service::default())
+    }
+
+    /// As [`Monitor::new`], for a process that a service manager has started: takes the sockets that it
+    /// hands over, in place of opening its own at these addresses, and tells it how things are
+    /// (systemd's protocol). To be called before any thread is started.
+    ///
+    /// # Errors
+    /// As [`Monitor::new`].
+    pub fn service(config: Config, reread: Option<Reread>) -> Result<Self, Error> {
+        Self::with(config, reread, Service::of_process())
+    }
+
+    fn with(config: Config, reread: Option<Reread>, mut service: Service) -> Result<Self, Error> {
         let system = |what: &'static str| {
             move |errno: Errno| Error::System {
                 what,
@@ -200,19 +235,36 @@ impl Monitor {
             return Err(Error::NowhereToListen);
         }
         let mut listeners = Vec::new();
-        for at in &config.listen {
-            let fd = net::listen(at).map_err(|source| Error::Listen {
+        let sessions = config.listen.iter().map(|at| (at, false));
+        let metrics = config.metrics.iter().map(|at| (at, true));
+        for (at, metrics) in sessions.chain(metrics) {
+            let handed = service.take(at);
+            let held = handed.is_some();
+            let opened = handed.map_or_else(|| net::listen(at), Ok);
+            let fd = opened.map_err(|source| Error::Listen {
                 at: at.to_string(),
                 source,
             })?;
             let token = EventData::new_u64((OTHER << 32) | listeners.len() as u64);
             epoll::add(&epoll, &fd, token, EventFlags::IN).map_err(system("watch a socket"))?;
             let at = at.clone();
-            listeners.push(Listener { fd, at });
+            listeners.push(Listener {
+                fd,
+                at,
+                metrics,
+                held,
+            });
+        }
+        for (at, _) in service.rest() {
+            line(
+                Level::Warning,
+                "a socket was handed over that `listen` does not name; it is closed",
+                &[("at", &at)],
+            );
         }
         let queue_log = config.queue_log.as_deref().map(QueueLog::create);
         let queue_log = queue_log.transpose()?;
-        net::allow_many_descriptors();
+        let descriptors = net::allow_many_descriptors();
         Ok(Self {
             epoll,
             timer,
@@ -224,6 +276,8 @@ impl Monitor {
             reread,
             listeners,
             queue_log,
+            service,
+            descriptors,
         })
     }
 
@@ -236,8 +290,19 @@ impl Monitor {
     /// The TCP addresses it listens on, with the ports that were taken.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses_of(false)
+    }
+
+    /// Where it tells what it has counted.
+    #[must_use]
+    pub fn metrics_addresses(&self) -> Vec<SocketAddr> {
+        self.addresses_of(true)
+    }
+
+    fn addresses_of(&self, metrics: bool) -> Vec<SocketAddr> {
         self.listeners
             .iter()
+            .filter(|listener| listener.metrics == metrics)
             .filter(|listener| matches!(listener.at, Listen::Tcp(_)))
             .filter_map(|listener| {
                 rustix::net::getsockname(&listener.fd)
@@ -267,6 +332,8 @@ impl Serving {
             reread,
             listeners,
             queue_log,
+            service,
+            descriptors,
         } = monitor;
         Self {
             epoll,
@@ -276,16 +343,20 @@ impl Serving {
             reread,
             listeners,
             queue_log,
+            service,
+            descriptors,
             full_until: None,
             clients: Slab::default(),
             servers: Slab::default(),
             cancels: Slab::default(),
             pools: Vec::new(),
+            clusters: Vec::new(),
             by_key: HashMap::new(),
             due: Vec::new(),
             clients_again: Vec::new(),
             servers_again: Vec::new(),
             outbox: Outbox::new(),
+            counted: Counted::default(),
             shared: Shared::default(),
             parameters: Parameters::default(),
             secret: crate::scram::random(),
@@ -309,6 +380,8 @@ impl Serving {
             };
             512
         ];
+        self.watch_clusters();
+        self.service.tell("READY=1");
         self.set_timer(Duration::ZERO)?;
         while !self.done {
             let more = self.clients_again.len() + self.servers_again.len();
@@ -434,6 +507,16 @@ impl Serving {
 
     /// Reads the configuration again; clients and servers stay.
     fn reload(&mut self) -> Result<(), String> {
+        let since_boot = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let since_boot_us = since_boot.tv_sec * 1_000_000 + since_boot.tv_nsec / 1000;
+        self.service
+            .tell(&format!("RELOADING=1\nMONOTONIC_USEC={since_boot_us}"));
+        let done = self.read_configuration();
+        self.service.tell("READY=1");
+        done
+    }
+
+    fn read_configuration(&mut self) -> Result<(), String> {
         let Some(reread) = &mut self.reread else {
             return Err("there is no configuration file to read again".to_owned());
         };
@@ -441,6 +524,7 @@ impl Serving {
             Ok(mut config) => {
                 // Sockets stay as they are.
                 config.listen = std::mem::take(&mut self.config.listen);
+                config.metrics = std::mem::take(&mut self.config.metrics);
                 self.config = config;
                 self.apply_configuration();
                 line(Level::Info, "configuration read again", &[]);
@@ -463,11 +547,17 @@ impl Serving {
                 return;
             };
             let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match acceptfrom_with(&listener.fd, flags) {
+            let accepted = if self.clients.len() < self.room_for_clients() {
+                acceptfrom_with(&listener.fd, flags)
+            } else {
+                Err(Errno::MFILE)
+            };
+            match accepted {
                 Ok((fd, from)) => {
                     net::tune(&fd);
                     let from = from.and_then(|name| SocketAddr::try_from(name).ok());
-                    self.admit(fd, from.map(|name| name.ip().to_canonical()));
+                    let metrics = listener.metrics;
+                    self.admit(fd, from.map(|name| name.ip().to_canonical()), metrics);
                 }
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,
@@ -487,6 +577,11 @@ impl Serving {
         }
     }
 
+    /// Clients beyond whom descriptors might be missing for their servers: of four, one is theirs.
+    fn room_for_clients(&self) -> usize {
+        (self.descriptors - self.descriptors / 4).saturating_sub(OWN_DESCRIPTORS)
+    }
+
     fn watch_listeners(&self, on: bool) {
         for (index, listener) in self.listeners.iter().enumerate() {
             let flags = if on {
@@ -502,7 +597,9 @@ impl Serving {
 
     fn close_listeners(&mut self) {
         for listener in self.listeners.drain(..) {
-            if let Listen::Unix(path) = &listener.at {
+            if let Listen::Unix(path) = &listener.at
+                && !listener.held
+            {
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -518,6 +615,7 @@ impl Serving {
             "stopping; transactions under way may end",
             &[("limit_s", &self.config.stop_limit.as_secs())],
         );
+        self.service.tell("STOPPING=1");
         self.stopping = Some(self.now + self.config.stop_limit);
         self.close_listeners();
         self.end_idle_clients();

@@ -5,10 +5,12 @@
 //! so that each pool has had its share of them over time.
 
 use super::Serving;
+use super::checks::At;
 use super::client::Stage;
+use super::metrics::Histograms;
 use super::queue_log::Waited;
-use super::server::Own;
-use crate::config::{Database, Pooling, SessionState};
+use super::server::{Own, Server};
+use crate::config::{Database, Pooling, SessionState, Wants};
 use crate::log::{Level, line};
 use crate::relay::Mode;
 use crate::relay::client::Rules;
@@ -33,6 +35,8 @@ pub(super) struct Key {
     pub(super) database: String,
     /// Further start-up parameters, that servers are given too.
     pub(super) extras: Vec<(String, String)>,
+    /// It is for transactions that only read.
+    pub(super) reads: bool,
 }
 
 /// What a server says when a session begins.
@@ -60,6 +64,13 @@ pub(super) struct Pool {
     pub(super) mode: Mode,
     pub(super) session_state: SessionState,
     pub(super) size: usize,
+    /// Which servers it is for, and where what is known of them stands.
+    pub(super) wants: Wants,
+    pub(super) cluster: Option<usize>,
+    /// It is there to look at this server.
+    pub(super) probe: Option<At>,
+    /// Of a database that is read from standbys: the pool for writing, and that for reading.
+    pub(super) twins: Option<(PoolId, PoolId)>,
     /// Free servers, the one used last on top.
     pub(super) idle: Vec<Id>,
     /// Servers, those being connected included.
@@ -79,6 +90,7 @@ pub(super) struct Pool {
     /// Server-seconds that it should have had and has not, while others had them.
     credit_s: f64,
     pub(super) totals: Totals,
+    pub(super) histograms: Box<Histograms>,
     /// Of the last full period, and all until its end.
     pub(super) period: Totals,
     until_period: Totals,
@@ -133,7 +145,8 @@ impl Pool {
     pub(super) fn rules(&self) -> Rules {
         Rules {
             mode: self.mode,
-            contended: self.waiting > 0,
+            // What a client sends ahead may be for other servers.
+            contended: self.waiting > 0 || self.twins.is_some(),
         }
     }
 
@@ -181,12 +194,28 @@ impl Serving {
             return Some(pool);
         }
         let database = self.config.database(&key.database)?.clone();
+        let id = self.add_pool(key.clone(), database, None);
+        self.by_key.insert(key, id);
+        self.twin(id);
+        Some(id)
+    }
+
+    /// A pool for looking at one server.
+    pub(super) fn checking_pool(&mut self, key: Key, database: Database, at: At) -> PoolId {
+        self.add_pool(key, database, Some(at))
+    }
+
+    fn add_pool(&mut self, key: Key, database: Database, probe: Option<At>) -> PoolId {
         let id = PoolId(self.pools.len());
         let mut pool = Pool {
-            key: key.clone(),
+            key,
             mode: Mode::Session,
             session_state: self.config.session_state,
             size: 0,
+            wants: Wants::Any,
+            cluster: None,
+            probe,
+            twins: None,
             database,
             idle: Vec::new(),
             servers: 0,
@@ -200,13 +229,13 @@ impl Serving {
             address: 0,
             credit_s: 0.0,
             totals: Totals::default(),
+            histograms: Box::default(),
             period: Totals::default(),
             until_period: Totals::default(),
         };
         self.configure(&mut pool);
         self.pools.push(pool);
-        self.by_key.insert(key, id);
-        Some(id)
+        id
     }
 
     /// Gives a pool what the configuration says of it.
@@ -229,27 +258,63 @@ impl Serving {
             .unwrap_or(self.config.pool_size)
             .max(1);
         pool.session_state = self.config.session_state;
+        if pool.probe.is_some() {
+            pool.mode = Mode::Session;
+            pool.size = 1;
+            return;
+        }
+        pool.wants = if pool.key.reads {
+            Wants::Reading
+        } else {
+            pool.database.wants
+        };
+        pool.cluster = self.cluster_of(&pool.database);
     }
 
     /// Puts a new configuration into force.
     pub(super) fn apply_configuration(&mut self) {
+        self.watch_clusters();
         for index in 0..self.pools.len() {
+            if self.pools[index].probe.is_some() {
+                continue;
+            }
             let found = self
                 .config
                 .database(&self.pools[index].key.database)
                 .cloned();
             let mut pool = self.pools.swap_remove(index);
+            let mut others = false;
             if let Some(database) = found {
                 if database.places != pool.database.places {
                     pool.address = 0;
                 }
+                others |= pool.database.user != database.user
+                    || pool.database.name != database.name
+                    || pool.database.tls.mode != database.tls.mode;
                 pool.database = database;
             }
             self.configure(&mut pool);
             self.pools.push(pool);
             let last = self.pools.len() - 1;
             self.pools.swap(index, last);
+            self.twin(PoolId(index));
+            self.drain(PoolId(index), others);
             self.due.push(PoolId(index));
+        }
+    }
+
+    /// Closes servers, once they are free, that are not named any more; `all`: whatever they are named.
+    fn drain(&mut self, id: PoolId, all: bool) {
+        let places = &self.pools[id.0].database.places;
+        let named = |server: &Server| places.iter().any(|place| place.address == server.address);
+        let drained: Vec<Id> = self
+            .servers
+            .iter()
+            .filter(|(_, server)| server.pool == id && (all || !named(server)))
+            .map(|(id, _)| id)
+            .collect();
+        for server in drained {
+            self.retire(server, "no longer configured");
         }
     }
 
@@ -258,10 +323,9 @@ impl Serving {
         let Some(pool) = self.clients.get(id).and_then(|client| client.pool) else {
             return false;
         };
-        let free = &mut self.pools[pool.0];
-        if free.waiting == 0
+        if self.pools[pool.0].waiting == 0
             && !self.paused
-            && let Some(server) = free.idle.pop()
+            && let Some(server) = self.take_idle(pool, id)
         {
             return self.lend(server, id);
         }
@@ -335,7 +399,9 @@ impl Serving {
         {
             let pool = &mut self.pools[pool.0];
             pool.waiting -= 1;
-            pool.totals.wait += self.now.saturating_duration_since(client.since);
+            let waited = self.now.saturating_duration_since(client.since);
+            pool.totals.wait += waited;
+            pool.histograms.wait.observe(waited);
         }
     }
 
@@ -363,10 +429,13 @@ impl Serving {
             };
             while !self.paused
                 && self.pools[pool.0].waiting > 0
-                && let Some(server) = self.pools[pool.0].idle.pop()
+                && !self.pools[pool.0].idle.is_empty()
+                && let Some(client) = self.first_waiting(pool)
             {
-                let Some(client) = self.first_waiting(pool) else {
-                    self.pools[pool.0].idle.push(server);
+                let Some(server) = self.take_idle(pool, client) else {
+                    if self.read_where_written(client) {
+                        continue;
+                    }
                     break;
                 };
                 self.note_waited(pool, client);
@@ -430,7 +499,11 @@ impl Serving {
 
     fn at_cap(&self) -> bool {
         let cap = self.config.max_server_connections;
-        cap > 0 && self.servers.len() >= cap
+        // Looking at servers is not serving.
+        let probes = || self.clusters.iter().flat_map(|cluster| &cluster.nodes);
+        cap > 0
+            && self.servers.len() >= cap
+            && self.servers.len() >= cap + probes().filter(|node| node.probe.is_some()).count()
     }
 
     /// Closes a server that another pool has no use for at present.
@@ -473,9 +546,12 @@ impl Serving {
         if !self.at_cap() {
             return;
         }
-        let busy = |pool: &Pool| pool.waiting > 0 || pool.idle.len() < pool.servers;
+        let busy = |pool: &Pool| {
+            pool.probe.is_none() && (pool.waiting > 0 || pool.idle.len() < pool.servers)
+        };
         let contending = self.pools.iter().filter(|pool| busy(pool)).count();
-        let servers: usize = self.pools.iter().map(|pool| pool.servers).sum();
+        let serving = self.pools.iter().filter(|pool| pool.probe.is_none());
+        let servers: usize = serving.map(|pool| pool.servers).sum();
         let share = servers as f64 / contending.max(1) as f64;
         for pool in &mut self.pools {
             if busy(pool) {

@@ -171,7 +171,7 @@ impl Serving {
             return false;
         };
         // Only what has answered can be of another mind about TLS.
-        if !server.other_way || matches!(server.stage, Stage2::Connecting | Stage2::Ready) {
+        if !server.other_way || server.stands() || matches!(server.stage, Stage2::Connecting) {
             return false;
         }
         let (pool, encrypt) = (server.pool, !server.encrypt);

@@ -1,5 +1,6 @@
 //! Connections to servers: how they begin, what they bring, how they end.
 
+use super::checks::Checking;
 use super::client::Stage;
 use super::pool::{PoolId, Spelling, Welcome};
 use super::{SERVER, Serving};
@@ -32,6 +33,8 @@ pub(super) enum Stage2 {
     Starting(Box<Starting>),
     /// It serves.
     Ready,
+    /// It is there to say how its server is.
+    Checking(Checking),
 }
 
 /// A log-in under way.
@@ -90,12 +93,17 @@ pub(super) struct Server {
     counted: relay::server::Counts,
 }
 
+impl Server {
+    /// Whether its log-in is behind it.
+    pub(super) fn stands(&self) -> bool {
+        matches!(self.stage, Stage2::Ready | Stage2::Checking(_))
+    }
+}
+
 impl Serving {
     /// Begins a connection; false when that fails at once.
     pub(super) fn connect(&mut self, pool_id: PoolId) -> bool {
-        let pool = &self.pools[pool_id.0];
-        let places = &pool.database.places;
-        let Some(place) = places.get(pool.address % places.len().max(1)).cloned() else {
+        let Some(place) = self.choose_place(pool_id) else {
             return false;
         };
         let unix = matches!(place.address, Address::Unix(_));
@@ -159,6 +167,11 @@ impl Serving {
 
     /// No server could be reached: the next address, and a pause once all were tried.
     fn unreachable(&mut self, id: PoolId, address: &Address, why: &str) {
+        if let Some(at) = self.pools[id.0].probe {
+            return self.node_lost(at, why);
+        }
+        self.counted.not_reached += 1;
+        self.check_soon(id, address);
         let pool = &mut self.pools[id.0];
         pool.address += 1;
         let addresses = pool.database.places.len().max(1);
@@ -284,6 +297,7 @@ impl Serving {
             match received {
                 Received::Some => match server.stage {
                     Stage2::Ready => self.relay(id, &buffer),
+                    Stage2::Checking(_) => self.checked(id, &buffer),
                     Stage2::Asking => self.answered(id, &buffer),
                     _ => self.start(id, &buffer),
                 },
@@ -408,6 +422,10 @@ impl Serving {
         let Some(server) = self.forget_attempt(id) else {
             return;
         };
+        if let Some(at) = self.pools[server.pool.0].probe {
+            let body = message.get(scan::HEADER_BYTES..).unwrap_or_default();
+            return self.node_refused(at, error_fields(body).sqlstate, why);
+        }
         let pool = &mut self.pools[server.pool.0];
         pool.retry_at = Some(self.now + self.config.retry_pause);
         line(
@@ -438,6 +456,10 @@ impl Serving {
         let pool = &mut self.pools[pool_id.0];
         pool.connecting -= 1;
         pool.retry_at = None;
+        self.counted.connected += 1;
+        if let Some(at) = pool.probe {
+            return self.begin_checking(id, at, major(&parameters));
+        }
         let welcome: Welcome = Rc::new(parameters);
         pool.set_welcome(Some(welcome));
         // Log-ins that it answers for need no server of their own.
@@ -572,7 +594,9 @@ impl Serving {
         if counts.queries > server.counted.queries {
             pool.totals.queries += counts.queries - server.counted.queries;
             if let Some(asked_at) = server.asked_at.take() {
-                pool.totals.query_time += self.now.saturating_duration_since(asked_at);
+                let took = self.now.saturating_duration_since(asked_at);
+                pool.totals.query_time += took;
+                pool.histograms.query.observe(took);
             }
         }
         server.counted = counts;
@@ -605,8 +629,13 @@ impl Serving {
         if server.relay.is_at_rest() && !kept {
             client.server = None;
             client.set = server.set;
+            if pool.twins.is_some() && !client.reads {
+                client.wrote_at = Some(self.now);
+            }
             server.client = None;
-            pool.totals.transaction_time += self.now.saturating_duration_since(server.used_at);
+            let took = self.now.saturating_duration_since(server.used_at);
+            pool.totals.transaction_time += took;
+            pool.histograms.transaction.observe(took);
             self.tidy(id);
             let waiting = held || self.clients.get(client_id).is_some_and(has_input);
             if waiting {
@@ -747,7 +776,7 @@ impl Serving {
         let server = self.servers.remove(id)?;
         let pool = &mut self.pools[server.pool.0];
         pool.servers -= 1;
-        pool.connecting -= usize::from(!matches!(server.stage, Stage2::Ready));
+        pool.connecting -= usize::from(!server.stands());
         pool.idle.retain(|idle| *idle != id);
         self.due.push(server.pool);
         Some(server)
@@ -766,13 +795,18 @@ impl Serving {
     /// A connection is gone: an error for the client it served, which is never hidden by a second try.
     pub(super) fn server_lost(&mut self, id: Id, why: &str) {
         if let Some(server) = self.servers.get(id)
-            && !matches!(server.stage, Stage2::Ready)
+            && !server.stands()
         {
             return self.not_reached(id, why);
         }
         let Some(server) = self.remove_server(id) else {
             return;
         };
+        if let Some(at) = self.pools[server.pool.0].probe {
+            return self.probe_lost(at);
+        }
+        self.counted.lost += 1;
+        self.check_soon(server.pool, &server.address);
         // It may come back as another: what it said at log-in is not to be repeated.
         self.pools[server.pool.0].welcome = None;
         self.log_closed(Level::Warning, "server connection lost", &server, why);
@@ -803,6 +837,19 @@ impl Serving {
             ],
         );
     }
+}
+
+/// The major version that a server reports at the start.
+fn major(parameters: &[(Vec<u8>, Vec<u8>)]) -> u32 {
+    let version = parameters
+        .iter()
+        .find(|(name, _)| name == b"server_version");
+    let version = version.map_or(&[][..], |(_, value)| value);
+    let digits = version.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |sum: u32, digit| {
+        sum.saturating_mul(10)
+            .saturating_add(u32::from(digit - b'0'))
+    })
 }
 
 fn has_input(client: &super::client::Client) -> bool {

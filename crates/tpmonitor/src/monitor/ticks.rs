@@ -19,6 +19,9 @@ impl Serving {
             self.full_until = None;
             self.watch_listeners(true);
         }
+        if self.service.watchdog.is_some() {
+            self.service.tell("WATCHDOG=1");
+        }
         self.account(passed);
         self.flush_queue_log();
         if self.now >= self.period_end {
@@ -29,6 +32,7 @@ impl Serving {
         }
         self.check_clients();
         self.check_servers();
+        self.check_clusters();
         for id in self.cancels.ids() {
             let since = self.cancels.get(id).map(|cancel| cancel.since);
             if since.is_some_and(|since| self.now - since > self.config.connect_limit) {
@@ -49,6 +53,12 @@ impl Serving {
             || self.pools.iter().any(|pool| pool.waiting > 0)
             || self.cancels.len() > 0;
         self.next_tick = self.now + if busy { TICK } else { STILL_TICK };
+        if let Some(watchdog) = self.service.watchdog {
+            self.next_tick = self.next_tick.min(self.now + watchdog);
+        }
+        if let Some(next) = self.next_check() {
+            self.next_tick = self.next_tick.min(next.max(self.now));
+        }
     }
 
     fn check_clients(&mut self) {
@@ -60,6 +70,7 @@ impl Serving {
             let lasted = self.now.saturating_duration_since(client.since);
             let server = client.server.and_then(|server| self.servers.get(server));
             let found = match &client.stage {
+                Stage::Scraping if lasted > config.login_limit => Some(("", "")),
                 Stage::New | Stage::Proving(_)
                     if self.now.saturating_duration_since(client.connected)
                         > config.login_limit =>
@@ -105,13 +116,21 @@ impl Serving {
     fn check_servers(&mut self) {
         let mut late = Vec::new();
         for (id, server) in self.servers.iter() {
-            if !matches!(server.stage, Stage2::Ready) {
-                if self.now.saturating_duration_since(server.since) > self.config.connect_limit {
+            if !server.stands() {
+                let limit = match self.pools[server.pool.0].probe {
+                    Some(_) => self.config.check_limit.min(self.config.connect_limit),
+                    None => self.config.connect_limit,
+                };
+                if self.now.saturating_duration_since(server.since) > limit {
                     late.push((id, true));
                 }
                 continue;
             }
-            let free = server.client.is_none() && server.own.is_none() && server.relay.is_at_rest();
+            let serves = matches!(server.stage, Stage2::Ready);
+            let free = serves
+                && server.client.is_none()
+                && server.own.is_none()
+                && server.relay.is_at_rest();
             let unused = self.now.saturating_duration_since(server.used_at);
             let age = self.now.saturating_duration_since(server.since);
             let over = |limit: Option<Duration>, lasted| limit.is_some_and(|limit| lasted > limit);

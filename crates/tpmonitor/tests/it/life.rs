@@ -1,7 +1,10 @@
 //! How sessions, servers and the monitor itself come to their ends.
 
 use crate::support::Running;
-use crate::support::raw::{Raw, query, startup};
+use crate::support::raw::{Raw, message, query, startup};
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 #[test]
@@ -181,4 +184,89 @@ fn what_is_not_spoken_is_said_so() {
             .iter()
             .any(|reply| reply.field(b'C') == "57014")
     );
+}
+
+/// Plays a server on one connection: it says something unasked after its first answer, and is in a
+/// transaction from `BEGIN` on. What it was asked is told.
+fn talkative(listener: &TcpListener, asked: &Sender<String>) {
+    let (mut socket, _) = listener.accept().unwrap();
+    let mut length = [0; 4];
+    socket.read_exact(&mut length).unwrap();
+    let mut rest = vec![0; u32::from_be_bytes(length) as usize - 4];
+    socket.read_exact(&mut rest).unwrap();
+    let ready = |status: u8| message(b'Z', &[status]);
+    let login = [
+        message(b'R', &[0; 4]),
+        message(b'S', b"TimeZone\0UTC\0"),
+        message(b'K', &[0; 8]),
+        ready(b'I'),
+    ];
+    socket.write_all(&login.concat()).unwrap();
+    let (mut status, mut first) = (b'I', true);
+    let mut head = [0; 5];
+    while socket.read_exact(&mut head).is_ok() && head[0] == b'Q' {
+        let size = u32::from_be_bytes([head[1], head[2], head[3], head[4]]);
+        let mut text = vec![0; size as usize - 4];
+        socket.read_exact(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        status = match text.trim_end_matches('\0') {
+            "BEGIN" => b'T',
+            "COMMIT" => b'I',
+            _ => status,
+        };
+        asked.send(text).unwrap();
+        let reply = [message(b'C', b"X\0"), ready(status)].concat();
+        socket.write_all(&reply).unwrap();
+        if std::mem::take(&mut first) {
+            let unasked = message(b'S', b"TimeZone\0Asia/Tokyo\0");
+            socket.write_all(&unasked).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_word_of_a_free_server_does_not_make_two_of_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("postgres://postgres@{}/", listener.local_addr().unwrap());
+    let target = tenbin_wire::Target::parse(&target).unwrap();
+    let (told, asked) = channel();
+    let server = std::thread::spawn(move || talkative(&listener, &told));
+    let monitor = Running::before(crate::support::server(), |config| {
+        let listen = std::mem::take(&mut config.listen);
+        *config = tenbin_tpmonitor::Config {
+            pool_size: 1,
+            ..tenbin_tpmonitor::Config::in_front_of(&target, listen)
+        };
+    });
+    let mut one = monitor.raw();
+    one.send(&query("first"));
+    assert_eq!(one.tags(1), "CZ");
+    // What was said unasked has been heard once it stands in the answer to a log-in.
+    let heard = || {
+        let mut raw = Raw::open(monitor.address);
+        raw.send(&startup(0x0003_0000, &[("user", "postgres")]));
+        let replies = raw.until_ready();
+        replies
+            .iter()
+            .any(|reply| reply.body.ends_with(b"Asia/Tokyo\0"))
+    };
+    while !heard() {
+        std::thread::yield_now();
+    }
+    let mut other = monitor.raw();
+    one.send(&query("BEGIN"));
+    assert_eq!(one.tags(1), "CZ");
+    other.send(&query("other"));
+    // The monitor has read that when it has answered somebody who came later.
+    drop(monitor.raw());
+    one.send(&query("inside"));
+    assert_eq!(one.tags(1), "CZ");
+    one.send(&query("COMMIT"));
+    assert_eq!(one.tags(1), "CZ");
+    assert_eq!(other.tags(1), "CZ");
+    drop(monitor);
+    server.join().unwrap();
+    let asked: Vec<String> = asked.iter().collect();
+    let texts = ["first\0", "BEGIN\0", "inside\0", "COMMIT\0", "other\0"];
+    assert_eq!(asked, texts);
 }

@@ -10,9 +10,12 @@
 mod admin;
 mod auth;
 mod cancel;
+mod cluster;
 mod differential;
+mod gate;
 mod hunt;
 mod life;
+mod metrics;
 mod outside;
 mod places;
 mod pooling;

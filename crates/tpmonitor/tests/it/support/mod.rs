@@ -1,6 +1,7 @@
 //! A server shared by all tests, a monitor for each, and two kinds of client.
 
 pub(crate) mod raw;
+pub(crate) mod standby;
 pub(crate) mod tls;
 
 use postgres::{Client, NoTls};
@@ -30,6 +31,8 @@ pub(crate) fn server() -> Arc<Embedded> {
 pub(crate) struct Running {
     pub(crate) server: Arc<Embedded>,
     pub(crate) address: SocketAddr,
+    /// Where it tells what it has counted, if it does.
+    pub(crate) metrics: Option<SocketAddr>,
     pub(crate) handle: Handle,
     thread: Option<JoinHandle<()>>,
 }
@@ -54,10 +57,12 @@ impl Running {
     ) -> Self {
         let monitor = Monitor::new(config, reread).expect("a monitor");
         let (address, handle) = (monitor.addresses()[0], monitor.handle());
+        let metrics = monitor.metrics_addresses().first().copied();
         let thread = std::thread::spawn(move || monitor.run().expect("an orderly end"));
         Self {
             server,
             address,
+            metrics,
             handle,
             thread: Some(thread),
         }
