@@ -56,10 +56,18 @@ impl Cluster {
     /// # Errors
     /// When it cannot be reached, does not tell its data directory, or that is not on this machine.
     pub fn of_server(dsn: &str) -> Result<Self, Error> {
-        let mut config: postgres::Config = dsn.parse().map_err(|source| Error::Server {
+        let config = dsn.parse().map_err(|source| Error::Server {
             what: "anything: the connection string is not understood",
             source,
         })?;
+        Self::of(config)
+    }
+
+    /// The cluster of a server on this machine, reached as `config` says.
+    ///
+    /// # Errors
+    /// As [`Self::of_server`].
+    pub fn of(mut config: postgres::Config) -> Result<Self, Error> {
         config
             .application_name("tenbin trace")
             .connect_timeout(Duration::from_millis(ANSWER_MS_MAX));

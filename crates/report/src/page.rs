@@ -97,7 +97,7 @@ pub(crate) fn document(title: &str, body: &Markup) -> Markup {
     }
 }
 
-fn section(title: &str, contents: &Markup) -> Markup {
+pub(crate) fn section(title: &str, contents: &Markup) -> Markup {
     let id = title
         .to_lowercase()
         .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -105,7 +105,7 @@ fn section(title: &str, contents: &Markup) -> Markup {
 }
 
 /// A table, if it has rows.
-fn filled(table: &Table) -> Markup {
+pub(crate) fn filled(table: &Table) -> Markup {
     html! { @if !table.rows.is_empty() { (table.html()) } }
 }
 

@@ -127,7 +127,7 @@ fn cells(flow: Flow) -> [Cell; 4] {
 }
 
 /// A number of sectors in thousands, millions …, as the source counts them: `7.3 G`.
-fn sectors(value: f64) -> String {
+pub(crate) fn sectors(value: f64) -> String {
     let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let fitting = units.iter().find(|(size, _)| value >= *size * 0.9995);
     match fitting {

@@ -7,6 +7,7 @@
     reason = "tests"
 )]
 
+mod aging;
 mod comparison;
 mod fixture;
 mod page;

@@ -10,5 +10,6 @@ mod bank;
 mod bench;
 mod command;
 mod faults;
+mod study;
 mod trace;
 mod via;
