@@ -25,6 +25,7 @@ mod schema;
 pub mod summary;
 mod table;
 pub mod time;
+pub mod tpch;
 pub mod trace;
 pub mod transactions;
 

@@ -14,6 +14,7 @@ mod scale;
 mod table;
 mod terminal;
 mod timeline;
+mod tpch;
 mod trace;
 mod trace_plot;
 mod words;

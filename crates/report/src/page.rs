@@ -24,7 +24,11 @@ pub fn html(run: &Run, samples: Option<SampleReader>) -> Result<String, RecordEr
     for rows in samples.into_iter().flatten() {
         rows?.iter().for_each(|row| observed.add(row));
     }
-    Ok(page(run, &observed).into_string())
+    let page = match &run.result.tpch {
+        Some(tpch) => crate::tpch::page(run, tpch, &observed),
+        None => page(run, &observed),
+    };
+    Ok(page.into_string())
 }
 
 fn page(run: &Run, observed: &Observed) -> Markup {

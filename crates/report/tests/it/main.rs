@@ -12,4 +12,5 @@ mod comparison;
 mod fixture;
 mod page;
 mod text;
+mod tpch;
 mod trace;

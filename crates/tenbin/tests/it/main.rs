@@ -11,5 +11,6 @@ mod bench;
 mod command;
 mod faults;
 mod study;
+mod tpch;
 mod trace;
 mod via;
