@@ -1,7 +1,7 @@
 //! A database cluster on this machine: its folders, and the names in its catalogues.
 
 use crate::Error;
-use crate::device::of_stat;
+use crate::device::{of_mount, of_stat};
 use crate::names::Roots;
 use postgres::{Client, NoTls};
 use std::collections::{HashMap, HashSet};
@@ -115,6 +115,10 @@ impl Cluster {
         let mut roots = Roots::new();
         let mut add = |path: &Path, prefix: String| {
             if let Ok(stat) = rustix::fs::stat(path) {
+                let real = fs::canonicalize(path).ok();
+                if let Some(dev) = real.as_deref().and_then(of_mount) {
+                    roots.insert((dev, stat.st_ino), prefix.clone());
+                }
                 roots.insert((of_stat(stat.st_dev), stat.st_ino), prefix);
             }
         };

@@ -6,6 +6,7 @@
     reason = "tests: a panic is the answer, and prose is prose"
 )]
 
+mod attribution;
 mod bank;
 mod bench;
 mod command;

@@ -56,6 +56,14 @@ impl From<Error> for Failure {
     }
 }
 
+/// Columns to fill: the terminal's, and where there is none enough for every figure.
+fn width() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).clamp(80, 160),
+        _ => 120,
+    }
+}
+
 fn open(path: &Path) -> Result<TraceDir> {
     TraceDir::open(path).map_err(|error| Failure::new(Class::BadInput, error))
 }

@@ -295,7 +295,7 @@ fn show(args: &Args, trace: &Trace, kept: &Path) -> Result<()> {
         let color = std::io::stdout().is_terminal();
         print!(
             "{}",
-            tenbin_report::trace_terminal(trace, kept, 120, color)
+            tenbin_report::trace_terminal(trace, kept, super::width(), color)
         );
     }
     Ok(())
