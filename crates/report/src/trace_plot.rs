@@ -78,6 +78,12 @@ impl Addresses {
         }
     }
 
+    /// The lowest and the highest address of the sample.
+    fn range(&self) -> (u64, u64) {
+        let ends = self.sample.iter().min().zip(self.sample.iter().max());
+        ends.map_or((0, 1), |(low, high)| (*low, *high))
+    }
+
     /// The addresses to show: all, or the least stretch with nearly all of them if it is much smaller.
     fn window(&self) -> (u64, u64) {
         let mut sorted = self.sample.clone();
@@ -150,11 +156,11 @@ impl Survey {
             .unwrap_or(NAMED)
     }
 
-    /// The disk with the most reads: its window of addresses and how many they are.
+    /// The disk with the most reads: the addresses that they span and how many they are.
     pub(crate) fn busiest_reads(&self) -> Option<(Text, (u64, u64), u64)> {
         let reads = self.addresses.iter().filter(|((_, write), _)| !write);
         let ((device, _), addresses) = reads.max_by_key(|(_, addresses)| addresses.count)?;
-        Some((Text::clone(device), addresses.window(), addresses.count))
+        Some((Text::clone(device), addresses.range(), addresses.count))
     }
 
     fn panels(&self, trace: &Trace) -> BTreeMap<(Text, bool), Panel> {
