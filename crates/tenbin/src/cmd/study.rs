@@ -45,7 +45,7 @@ enum Study {
     after_help = "Examples:\n  tenbin study run S2-aging --scale 1\n  tenbin study run S2-aging --scale 0.05 --pairs 2 --out try\n\nExit status: 0 done; 1 the databases did not hold the same rows; 2 bad input; 3 the environment lacks something; 4 interrupted, whole pairs are kept."
 )]
 struct AgingArgs {
-    /// Scale factor: a whole number (about 10 GB of disk each), or 0.025 to 0.999; the source had 100
+    /// Scale factor: a whole number (about 12 GB of disk each), or 0.025 to 0.999; the source had 100
     #[arg(
         short,
         long,
