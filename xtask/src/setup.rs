@@ -13,7 +13,7 @@ struct Tool {
     skippable: bool,
 }
 
-const TOOLS: [Tool; 7] = [
+const TOOLS: [Tool; 9] = [
     Tool {
         path: "/usr/lib/postgresql/15/bin/postgres",
         package: "postgresql-15",
@@ -54,6 +54,18 @@ const TOOLS: [Tool; 7] = [
         path: "/usr/bin/bpftrace",
         package: "bpftrace",
         why: "an independent tracer to be held against",
+        skippable: true,
+    },
+    Tool {
+        path: "/usr/sbin/mkfs.xfs",
+        package: "xfsprogs",
+        why: "a file system on which the tracer finds relations",
+        skippable: true,
+    },
+    Tool {
+        path: "/usr/sbin/mkfs.btrfs",
+        package: "btrfs-progs",
+        why: "another",
         skippable: true,
     },
 ];

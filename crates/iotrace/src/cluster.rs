@@ -1,7 +1,7 @@
 //! A database cluster on this machine: its folders, and the names in its catalogues.
 
 use crate::Error;
-use crate::device::of_stat;
+use crate::device::{of_mount, of_stat};
 use crate::names::Roots;
 use postgres::{Client, NoTls};
 use std::collections::{HashMap, HashSet};
@@ -56,10 +56,18 @@ impl Cluster {
     /// # Errors
     /// When it cannot be reached, does not tell its data directory, or that is not on this machine.
     pub fn of_server(dsn: &str) -> Result<Self, Error> {
-        let mut config: postgres::Config = dsn.parse().map_err(|source| Error::Server {
+        let config = dsn.parse().map_err(|source| Error::Server {
             what: "anything: the connection string is not understood",
             source,
         })?;
+        Self::of(config)
+    }
+
+    /// The cluster of a server on this machine, reached as `config` says.
+    ///
+    /// # Errors
+    /// As [`Self::of_server`].
+    pub fn of(mut config: postgres::Config) -> Result<Self, Error> {
         config
             .application_name("tenbin trace")
             .connect_timeout(Duration::from_millis(ANSWER_MS_MAX));
@@ -107,6 +115,10 @@ impl Cluster {
         let mut roots = Roots::new();
         let mut add = |path: &Path, prefix: String| {
             if let Ok(stat) = rustix::fs::stat(path) {
+                let real = fs::canonicalize(path).ok();
+                if let Some(dev) = real.as_deref().and_then(of_mount) {
+                    roots.insert((dev, stat.st_ino), prefix.clone());
+                }
                 roots.insert((of_stat(stat.st_dev), stat.st_ino), prefix);
             }
         };

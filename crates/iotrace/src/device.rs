@@ -165,9 +165,41 @@ pub(crate) fn is_mounted(dev: u32) -> bool {
     })
 }
 
+/// The number under which the kernel itself knows the file system that holds `path`, which is absolute
+/// and free of links. On btrfs `stat` tells another, one for each subvolume.
+pub(crate) fn of_mount(path: &Path) -> Option<u32> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounted_at(&mounts, path)
+}
+
+/// Of several mounts on one place the last covers the others.
+fn mounted_at(mounts: &str, path: &Path) -> Option<u32> {
+    let holding = mounts.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let at = Path::new(fields.get(4)?);
+        path.starts_with(at)
+            .then_some((at.components().count(), parsed(fields[2])?))
+    });
+    holding.max_by_key(|(depth, _)| *depth).map(|(_, dev)| dev)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Lines as proc(5) describes them.
+    #[test]
+    fn a_path_belongs_to_the_deepest_and_last_mount() {
+        let mounts = "20 1 254:0 / / rw - ext4 /dev/vda rw\n\
+                      30 20 0:31 / /srv rw - btrfs /dev/sdb rw\n\
+                      31 20 0:32 / /srv/a rw - tmpfs tmpfs rw\n\
+                      32 31 0:33 / /srv/a rw - btrfs /dev/sdc rw\n";
+        let at = |path: &str| mounted_at(mounts, Path::new(path)).map(number);
+        assert_eq!(at("/var").as_deref(), Some("254:0"));
+        assert_eq!(at("/srv/b").as_deref(), Some("0:31"));
+        assert_eq!(at("/srv/a/data").as_deref(), Some("0:33"));
+        assert_eq!(at("/srv/ab").as_deref(), Some("0:31"));
+    }
 
     #[test]
     fn numbers_are_the_kernels() {

@@ -49,6 +49,14 @@ impl Counters {
     }
 }
 
+/// Whether the kernel takes the tracer: its programs are put on their tracepoints and taken off again.
+///
+/// # Errors
+/// [`Error::Permission`], [`Error::Kernel`] or [`Error::Load`], which say what to grant or to change.
+pub fn probe() -> Result<(), Error> {
+    Kernel::start(&[], None, RING_BYTES_MIN).map(drop)
+}
+
 /// The programs in the kernel. Dropping it takes them out; so does the end of the process, however it ends.
 pub(crate) struct Kernel {
     ebpf: Ebpf,

@@ -23,6 +23,6 @@ pub mod totals;
 pub use cluster::Cluster;
 pub use device::{DEVICES_MAX, Range, resolve};
 pub use error::Error;
-pub use kernel::{RING_BYTES_MAX, RING_BYTES_MIN};
+pub use kernel::{RING_BYTES_MAX, RING_BYTES_MIN, probe};
 pub use recorder::{Finished, Options, RING_BYTES, Recorder};
 pub use summary::summarize;

@@ -23,6 +23,8 @@ pub const DELIVERIES: &str = "deliveries.parquet";
 pub const SAMPLES: &str = "samples.parquet";
 /// What a trace of block I/O was of, and what it comes to.
 pub const TRACE_JSON: &str = "trace.json";
+/// What a study compared, and what came out.
+pub const STUDY_JSON: &str = "study.json";
 /// One row per I/O.
 pub const IO: &str = "io.parquet";
 /// What the name of a directory ends in until it is whole.
@@ -137,6 +139,22 @@ impl RunWriter {
         fs::write(&path, text).map_err(RecordError::io("write", &path))?;
         sync(&path)?;
         self.interrupted = Some(run.run.interrupted);
+        Ok(())
+    }
+
+    /// Writes a study's `study.json`.
+    ///
+    /// # Errors
+    /// [`RecordError::Corrupt`] when it cannot be written as JSON, [`RecordError::Io`] when the disk refuses.
+    pub fn write_study(
+        &mut self,
+        study: &impl serde::Serialize,
+        interrupted: bool,
+    ) -> Result<(), RecordError> {
+        let path = self.partial.join(STUDY_JSON);
+        fs::write(&path, json::write(study, &path)?).map_err(RecordError::io("write", &path))?;
+        sync(&path)?;
+        self.interrupted = Some(interrupted);
         Ok(())
     }
 

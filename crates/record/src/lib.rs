@@ -8,6 +8,7 @@
 //! | `samples.parquet` | observations over time: [`SampleRow`] |
 //! | `trace.json` | a trace of block I/O: what, on what, what it comes to: [`Trace`] |
 //! | `io.parquet` | one row per I/O: [`IoRow`] |
+//! | `study.json` | a study: what was compared, every trial, what came out |
 //!
 //! It is written by a [`RunWriter`] and read by a [`RunDir`].
 
@@ -24,6 +25,7 @@ mod schema;
 pub mod summary;
 mod table;
 pub mod time;
+pub mod tpch;
 pub mod trace;
 pub mod transactions;
 

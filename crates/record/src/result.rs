@@ -19,6 +19,9 @@ pub struct RunResult {
     pub missed: u64,
     /// From a menu choice to the screen being ready; none when there were no menus.
     pub menu_ms: Option<Times>,
+    /// The tests of TPC-H; none of another workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tpch: Option<crate::tpch::Tpch>,
     /// Whether the run kept the workload's rules.
     pub audit: Vec<AuditItem>,
     /// Whether the data came out right.

@@ -1,5 +1,7 @@
 //! A run or a comparison as people read it: a self-contained HTML page, Markdown, and text for a terminal.
 
+mod aging;
+mod aging_plot;
 mod chart;
 mod comparison;
 mod figures;
@@ -12,10 +14,13 @@ mod scale;
 mod table;
 mod terminal;
 mod timeline;
+mod tpch;
 mod trace;
 mod trace_plot;
 mod words;
 
+pub use aging::{aging_html, aging_terminal};
+pub use aging_plot::AgingPicture;
 pub use comparison::{comparison_markdown, comparison_terminal};
 pub use markdown::markdown;
 pub use page::html;

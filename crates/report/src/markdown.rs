@@ -9,6 +9,9 @@ use tenbin_record::Run;
 /// The report of a run as GitHub-flavoured Markdown: everything of the page but its charts.
 #[must_use]
 pub fn markdown(run: &Run) -> String {
+    if let Some(tpch) = &run.result.tpch {
+        return crate::tpch::markdown(run, tpch);
+    }
     let mut out = format!("# {}\n\n", escape_markdown(&words::title(run)));
     let sentences = words::verdict(run).into_iter().map(|sentence| {
         let strong = if sentence.tone == Tone::Bad { "**" } else { "" };

@@ -24,7 +24,11 @@ pub fn html(run: &Run, samples: Option<SampleReader>) -> Result<String, RecordEr
     for rows in samples.into_iter().flatten() {
         rows?.iter().for_each(|row| observed.add(row));
     }
-    Ok(page(run, &observed).into_string())
+    let page = match &run.result.tpch {
+        Some(tpch) => crate::tpch::page(run, tpch, &observed),
+        None => page(run, &observed),
+    };
+    Ok(page.into_string())
 }
 
 fn page(run: &Run, observed: &Observed) -> Markup {
@@ -97,7 +101,7 @@ pub(crate) fn document(title: &str, body: &Markup) -> Markup {
     }
 }
 
-fn section(title: &str, contents: &Markup) -> Markup {
+pub(crate) fn section(title: &str, contents: &Markup) -> Markup {
     let id = title
         .to_lowercase()
         .replace(|c: char| !c.is_ascii_alphanumeric(), "-");
@@ -105,7 +109,7 @@ fn section(title: &str, contents: &Markup) -> Markup {
 }
 
 /// A table, if it has rows.
-fn filled(table: &Table) -> Markup {
+pub(crate) fn filled(table: &Table) -> Markup {
     html! { @if !table.rows.is_empty() { (table.html()) } }
 }
 

@@ -3,7 +3,7 @@
 mod surroundings;
 
 pub(crate) use surroundings::{
-    all_settings, counters, disks, driver, environment, observation, settings,
+    all_settings, chosen, counters, disks, driver, environment, observation, settings,
 };
 
 use crate::format::{count, decimal, response, significant};

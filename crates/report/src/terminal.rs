@@ -15,6 +15,9 @@ use tenbin_record::{Run, Verdict};
 /// version, an error's message) cannot steer the terminal.
 #[must_use]
 pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> String {
+    if let Some(tpch) = &run.result.tpch {
+        return crate::tpch::terminal(run, tpch, directory, width, color);
+    }
     let mut out = String::new();
     for sentence in words::verdict(run) {
         let tone = if sentence.tone == Tone::Bad {

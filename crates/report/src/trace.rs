@@ -9,8 +9,10 @@ use tenbin_record::Trace;
 use tenbin_record::summary::{DevicePart, Part, Side, Summary};
 use tenbin_record::trace::{Device, Flow, Flows};
 
-/// Relations named in a terminal; the rest is added up.
-const RELATIONS_SHOWN: usize = 20;
+/// Relations named; the rest is added up in one line.
+const RELATIONS_SHOWN: usize = 15;
+/// Narrower than this a terminal gets fewer columns, so that names stay whole.
+const WIDE: usize = 110;
 
 /// A trace for a terminal of `width` columns: what there was, by disk and by relation, and how the
 /// disks were set; `directory` holds the rest.
@@ -40,10 +42,14 @@ pub fn trace_terminal(trace: &Trace, directory: &Path, width: usize, color: bool
     }
     if !result.devices.is_empty() {
         out.push('\n');
-        out.push_str(&flows("disk", result.devices.iter()).terminal(width, color));
-        out.push('\n');
-        out.push_str(&by_relation(trace).terminal(width, color));
-        out.push('\n');
+        if width < WIDE {
+            narrow(trace, width, color, &mut out);
+        } else {
+            out.push_str(&flows("disk", result.devices.iter()).terminal(width, color));
+            out.push('\n');
+            out.push_str(&by_relation(trace).terminal(width, color));
+            out.push('\n');
+        }
     }
     for (name, device) in &trace.devices {
         lines(&mut out, &settings(name, device), Tone::Soft, width, color);
@@ -77,21 +83,105 @@ pub(crate) fn warnings(trace: &Trace) -> Vec<String> {
     warnings
 }
 
+/// Reads or writes of both.
+type Direction = fn(&Flows) -> Flow;
+
+/// Reads and writes in tables of their own, disks before relations.
+fn narrow(trace: &Trace, width: usize, color: bool, out: &mut String) {
+    let result = &trace.result;
+    let picks: [(&str, Direction); 2] = [
+        ("reads of", |flows| flows.reads),
+        ("writes of", |flows| flows.writes),
+    ];
+    for (title, pick) in picks {
+        let with = |(_, flows): &(&String, &Flows)| pick(flows).count > 0;
+        let mut relations: Vec<(&String, &Flows)> = result.relations.iter().filter(with).collect();
+        relations.sort_by_key(|(_, flows)| std::cmp::Reverse(pick(flows).bytes));
+        let common = common_prefix(relations.iter().map(|(name, _)| name.as_str()));
+        let mut table = Table::new([
+            words(titled(title, &common)),
+            numbers("I/Os"),
+            numbers("bytes"),
+            numbers("sequential"),
+            numbers("seek distance"),
+        ]);
+        let mut line = |name: String, flow: Flow| {
+            table.row(
+                [Cell::from(name)]
+                    .into_iter()
+                    .chain(cells(flow).map(Cell::from)),
+            );
+        };
+        for (name, flows) in result.devices.iter().filter(with) {
+            line(name.clone(), pick(flows));
+        }
+        for (name, flows) in relations.iter().take(RELATIONS_SHOWN) {
+            line(shortened(name, &common), pick(flows));
+        }
+        let rest = relations.get(RELATIONS_SHOWN..).unwrap_or_default();
+        if !rest.is_empty() {
+            let sum = added(rest.iter().map(|(_, flows)| pick(flows)));
+            line(others(rest.len()), sum);
+        }
+        if !table.rows.is_empty() {
+            out.push_str(&table.terminal(width, color));
+            out.push('\n');
+        }
+    }
+}
+
+/// `tpch.public.`, if every relation's name begins with it.
+fn common_prefix<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let mut relations = names.filter(|name| !name.starts_with('['));
+    let prefix = |name: &str| {
+        let end = name.match_indices('.').nth(1).map_or(0, |(at, _)| at + 1);
+        name[..end].to_owned()
+    };
+    let first = relations.next().map(prefix).unwrap_or_default();
+    if relations.all(|name| name.starts_with(&first)) {
+        first
+    } else {
+        String::new()
+    }
+}
+
+fn shortened(name: &str, common: &str) -> String {
+    name.strip_prefix(common).unwrap_or(name).to_owned()
+}
+
+/// A heading that says what names leave out.
+fn titled(title: &str, common: &str) -> String {
+    match common.strip_suffix('.') {
+        Some(common) => format!("{title} ({common})"),
+        None => title.to_owned(),
+    }
+}
+
+fn others(count: usize) -> String {
+    format!("{count} more")
+}
+
+fn added(flows: impl Iterator<Item = Flow>) -> Flow {
+    flows.fold(Flow::default(), |sum, flow| Flow {
+        count: sum.count + flow.count,
+        bytes: sum.bytes + flow.bytes,
+        sequential: sum.sequential + flow.sequential,
+        seek_sectors: sum.seek_sectors.saturating_add(flow.seek_sectors),
+    })
+}
+
 /// By relation, most bytes first.
 pub(crate) fn by_relation(trace: &Trace) -> Table {
     let mut rows: Vec<(&String, &Flows)> = trace.result.relations.iter().collect();
     rows.sort_by_key(|(_, flows)| std::cmp::Reverse(flows.reads.bytes + flows.writes.bytes));
-    let shown = rows.len().min(RELATIONS_SHOWN);
-    let mut table = flows("relation", rows[..shown].iter().copied());
-    if shown < rows.len() {
-        let more = format!("and {} more", rows.len() - shown);
-        table.row(
-            [Cell::toned(more, Tone::Soft)]
-                .into_iter()
-                .chain((0..8).map(|_| Cell::default())),
-        );
-    }
-    table
+    let rest = rows.split_off(rows.len().min(RELATIONS_SHOWN));
+    let sum = Flows {
+        reads: added(rest.iter().map(|(_, flows)| flows.reads)),
+        writes: added(rest.iter().map(|(_, flows)| flows.writes)),
+    };
+    let name = others(rest.len());
+    rows.extend((!rest.is_empty()).then_some((&name, &sum)));
+    flows("relation", rows.into_iter())
 }
 
 fn flows<'a>(what: &str, rows: impl Iterator<Item = (&'a String, &'a Flows)>) -> Table {
@@ -127,7 +217,7 @@ fn cells(flow: Flow) -> [Cell; 4] {
 }
 
 /// A number of sectors in thousands, millions …, as the source counts them: `7.3 G`.
-fn sectors(value: f64) -> String {
+pub(crate) fn sectors(value: f64) -> String {
     let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let fitting = units.iter().find(|(size, _)| value >= *size * 0.9995);
     match fitting {
@@ -193,7 +283,7 @@ pub fn summary_terminal(summary: &Summary, width: usize, color: bool) -> String 
             ("reads".to_owned(), &device.part.reads),
             ("writes".to_owned(), &device.part.writes),
         ];
-        out.push_str(&sides("", parts.into_iter()).terminal(width, color));
+        out.push_str(&sides("", parts.into_iter(), width).terminal(width, color));
         for line in device_lines(device, summary.disk_model.as_deref()) {
             lines(&mut out, &line, Tone::Soft, width, color);
         }
@@ -212,15 +302,19 @@ pub fn summary_terminal(summary: &Summary, width: usize, color: bool) -> String 
             continue;
         }
         rows.sort_by_key(|(_, part)| std::cmp::Reverse(side(part).flow.bytes));
+        let rest = rows.split_off(rows.len().min(RELATIONS_SHOWN));
+        let sum = Side {
+            flow: added(rest.iter().map(|(_, part)| side(part).flow)),
+            ..Side::default()
+        };
+        let common = common_prefix(rows.iter().map(|(name, _)| name.as_str()));
+        let named = rows
+            .iter()
+            .map(|(name, part)| (shortened(name, &common), side(part)));
+        let shown = named.chain((!rest.is_empty()).then(|| (others(rest.len()), &sum)));
         out.push('\n');
-        out.push_str(
-            &sides(
-                title,
-                rows.iter()
-                    .map(|(name, part)| ((*name).clone(), side(part))),
-            )
-            .terminal(width, color),
-        );
+        let table = sides(&titled(title, &common), shown, width);
+        out.push_str(&table.terminal(width, color));
     }
     if let Some(model) = &summary.disk_model {
         out.push('\n');
@@ -229,19 +323,23 @@ pub fn summary_terminal(summary: &Summary, width: usize, color: bool) -> String 
     out.replace('\u{a0}', " ")
 }
 
-fn sides<'a>(title: &str, rows: impl Iterator<Item = (String, &'a Side)>) -> Table {
-    let mut table = Table::new([
-        words(title),
-        numbers("I/Os"),
-        numbers("bytes"),
-        numbers("sequential"),
-        numbers("mean size"),
-        numbers("p50"),
-        numbers("p90"),
-        numbers("p99"),
-        numbers("max"),
-        numbers("seek distance"),
-    ]);
+/// A side a row; where there is room also the sizes and more of the latencies.
+fn sides<'a>(title: &str, rows: impl Iterator<Item = (String, &'a Side)>, width: usize) -> Table {
+    let wide = width >= WIDE;
+    let columns = [
+        ("I/Os", true),
+        ("bytes", true),
+        ("sequential", true),
+        ("mean size", wide),
+        ("p50", true),
+        ("p90", wide),
+        ("p99", true),
+        ("max", wide),
+        ("seek distance", true),
+    ];
+    let titles = columns.iter().filter(|(_, shown)| *shown);
+    let titles = titles.map(|(name, _)| numbers(*name));
+    let mut table = Table::new([words(title)].into_iter().chain(titles));
     for (name, side) in rows.filter(|(_, side)| side.flow.count > 0) {
         let flow = side.flow;
         let latency = |pick: fn(&tenbin_record::summary::Spread) -> f64| {
@@ -249,21 +347,23 @@ fn sides<'a>(title: &str, rows: impl Iterator<Item = (String, &'a Side)>) -> Tab
                 .as_ref()
                 .map_or_else(String::new, |spread| response(pick(spread) / 1000.0))
         };
-        table.row(
-            [
-                name,
-                count(flow.count),
-                bytes(flow.bytes as f64),
-                share(flow.sequential as f64 / flow.count as f64),
-                bytes(flow.bytes as f64 / flow.count as f64),
-                latency(|spread| spread.p50),
-                latency(|spread| spread.p90),
-                latency(|spread| spread.p99),
-                latency(|spread| spread.max),
-                sectors(flow.seek_sectors as f64),
-            ]
-            .map(Cell::from),
-        );
+        let values = [
+            count(flow.count),
+            bytes(flow.bytes as f64),
+            share(flow.sequential as f64 / flow.count as f64),
+            bytes(flow.bytes as f64 / flow.count as f64),
+            latency(|spread| spread.p50),
+            latency(|spread| spread.p90),
+            latency(|spread| spread.p99),
+            latency(|spread| spread.max),
+            sectors(flow.seek_sectors as f64),
+        ];
+        let shown = values
+            .into_iter()
+            .zip(columns)
+            .filter(|(_, (_, shown))| *shown);
+        let shown = shown.map(|(value, _)| Cell::from(value));
+        table.row([Cell::from(name)].into_iter().chain(shown));
     }
     table
 }
@@ -292,25 +392,31 @@ fn device_lines(device: &DevicePart, model: Option<&str>) -> Vec<String> {
 }
 
 fn model_table(model: &str, summary: &Summary) -> Table {
+    let common = common_prefix(summary.relations.keys().map(String::as_str));
     let mut table = Table::new([
-        words(format!("time on {model}")),
+        words(titled(&format!("time on {model}"), &common)),
         numbers("seconds"),
         numbers("share"),
     ]);
     let all = summary.all.model_s.unwrap_or(0.0);
-    let mut rows: Vec<(&String, f64)> = summary
+    let mut rows: Vec<(String, f64)> = summary
         .relations
         .iter()
-        .map(|(name, part)| (name, part.model_s.unwrap_or(0.0)))
+        .map(|(name, part)| (shortened(name, &common), part.model_s.unwrap_or(0.0)))
         .collect();
     rows.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let rest = rows.split_off(rows.len().min(RELATIONS_SHOWN));
+    if !rest.is_empty() {
+        let sum = rest.iter().map(|(_, seconds)| seconds).sum();
+        rows.push((others(rest.len()), sum));
+    }
     for (name, seconds) in rows {
         let of_all = if all > 0.0 {
             share(seconds / all)
         } else {
             String::new()
         };
-        table.row([name.clone(), significant(seconds), of_all].map(Cell::from));
+        table.row([name, significant(seconds), of_all].map(Cell::from));
     }
     table.row(["all".to_owned(), significant(all), String::new()].map(Cell::from));
     table
@@ -355,7 +461,7 @@ pub fn summaries_terminal(a: &Summary, b: &Summary, width: usize, color: bool) -
     out.push('\n');
     out.push_str(&beside(a, b).terminal(width, color));
     out.push('\n');
-    out.push_str(&relations_beside(a, b).terminal(width, color));
+    out.push_str(&relations_beside(a, b, width, color));
     out.replace('\u{a0}', " ")
 }
 
@@ -439,26 +545,12 @@ fn beside(a: &Summary, b: &Summary) -> Table {
     table
 }
 
-/// Reads by relation; a relation of one side alone stands with its figures there.
-fn relations_beside(a: &Summary, b: &Summary) -> Table {
-    let mut table = Table::new([
-        words("reads of"),
-        numbers("I/Os, A"),
-        numbers("B"),
-        numbers("B ÷ A"),
-        numbers("bytes, A"),
-        numbers("B"),
-        numbers("B ÷ A"),
-        numbers("seek, A"),
-        numbers("B"),
-        numbers("B ÷ A"),
-    ]);
+/// Reads by relation; a relation of one side alone stands with its figures there. What a narrow
+/// terminal has no room for stands in tables below each other.
+fn relations_beside(a: &Summary, b: &Summary, width: usize, color: bool) -> String {
     let flow = |summary: &Summary, name: &String| {
-        summary
-            .relations
-            .get(name)
-            .map(|part| part.reads.flow)
-            .unwrap_or_default()
+        let part = summary.relations.get(name);
+        part.map(|part| part.reads.flow).unwrap_or_default()
     };
     let names: BTreeSet<&String> = a.relations.keys().chain(b.relations.keys()).collect();
     let mut rows: Vec<(&String, Flow, Flow)> = names
@@ -467,20 +559,53 @@ fn relations_beside(a: &Summary, b: &Summary) -> Table {
         .collect();
     rows.retain(|(_, a, b)| a.count + b.count > 0);
     rows.sort_by_key(|(_, a, b)| std::cmp::Reverse(a.bytes + b.bytes));
-    for (name, a, b) in rows {
-        let triple = |a: u64, b: u64, show: fn(f64) -> String| {
-            [show(a as f64), show(b as f64), times(a as f64, b as f64)]
+    let rest = rows.split_off(rows.len().min(RELATIONS_SHOWN));
+    let common = common_prefix(rows.iter().map(|(name, ..)| name.as_str()));
+    let mut lines: Vec<(String, Flow, Flow)> = rows
+        .into_iter()
+        .map(|(name, a, b)| (shortened(name, &common), a, b))
+        .collect();
+    if !rest.is_empty() {
+        let sum = |pick: fn(&(&String, Flow, Flow)) -> Flow| added(rest.iter().map(pick));
+        lines.push((others(rest.len()), sum(|row| row.1), sum(|row| row.2)));
+    }
+    let title = titled("reads of", &common);
+    let figures = if width >= WIDE {
+        vec![&BESIDE[..]]
+    } else {
+        BESIDE.chunks(1).collect()
+    };
+    let tables = figures
+        .into_iter()
+        .map(|figures| beside_by_relation(&title, &lines, figures).terminal(width, color));
+    tables.collect::<Vec<_>>().join("\n")
+}
+
+/// A figure of a flow: its name, how it is read, how it is shown.
+type Beside = (&'static str, fn(&Flow) -> u64, fn(f64) -> String);
+
+const BESIDE: [Beside; 3] = [
+    ("I/Os", |flow| flow.count, count_of),
+    ("bytes", |flow| flow.bytes, bytes),
+    ("seek", |flow| flow.seek_sectors, sectors),
+];
+
+fn beside_by_relation(title: &str, lines: &[(String, Flow, Flow)], figures: &[Beside]) -> Table {
+    let columns = figures.iter().flat_map(|(name, ..)| {
+        [
+            numbers(format!("{name}, A")),
+            numbers("B"),
+            numbers("B ÷ A"),
+        ]
+    });
+    let mut table = Table::new([words(title)].into_iter().chain(columns));
+    for (name, a, b) in lines {
+        let triple = |(_, pick, show): &Beside| {
+            let (a, b) = (pick(a) as f64, pick(b) as f64);
+            [show(a), show(b), times(a, b)]
         };
-        let cells = [
-            triple(a.count, b.count, count_of),
-            triple(a.bytes, b.bytes, bytes),
-            triple(a.seek_sectors, b.seek_sectors, sectors),
-        ];
-        table.row(
-            [Cell::from(name.as_str())]
-                .into_iter()
-                .chain(cells.into_iter().flatten().map(Cell::from)),
-        );
+        let cells = figures.iter().flat_map(triple).map(Cell::from);
+        table.row([Cell::from(name.as_str())].into_iter().chain(cells));
     }
     table
 }

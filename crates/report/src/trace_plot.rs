@@ -27,7 +27,9 @@ const NAMED: usize = 4;
 /// # Errors
 /// When the trace cannot be read.
 pub fn trace_html(trace: &TraceDir) -> Result<String, RecordError> {
-    let survey = Survey::of(trace)?;
+    let survey = Survey::of(&[trace], |trace, row| {
+        Some(trace.trace().counted_under(row))
+    })?;
     let mut panels: BTreeMap<(Text, bool), Panel> = survey.panels(trace.trace());
     for rows in trace.ios()? {
         for row in rows? {
@@ -76,6 +78,12 @@ impl Addresses {
         }
     }
 
+    /// The lowest and the highest address of the sample.
+    fn range(&self) -> (u64, u64) {
+        let ends = self.sample.iter().min().zip(self.sample.iter().max());
+        ends.map_or((0, 1), |(low, high)| (*low, *high))
+    }
+
     /// The addresses to show: all, or the least stretch with nearly all of them if it is much smaller.
     fn window(&self) -> (u64, u64) {
         let mut sorted = self.sample.clone();
@@ -100,7 +108,7 @@ impl Addresses {
 }
 
 /// The first look over a trace: what there is to draw.
-struct Survey {
+pub(crate) struct Survey {
     addresses: BTreeMap<(Text, bool), Addresses>,
     /// Relations with a stroke of their own, most bytes first, and their number of I/Os.
     named: Vec<(Text, u64)>,
@@ -108,16 +116,24 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(trace: &TraceDir) -> Result<Self, RecordError> {
+    /// Of traces to be drawn alike; `name` says what a row belongs to, none when it is not drawn.
+    pub(crate) fn of(
+        traces: &[&TraceDir],
+        name: impl Fn(&TraceDir, &IoRow) -> Option<Text>,
+    ) -> Result<Self, RecordError> {
         let mut addresses: BTreeMap<(Text, bool), Addresses> = BTreeMap::new();
         let mut sizes: HashMap<Text, (u64, u64)> = HashMap::new();
-        for rows in trace.ios()? {
-            for row in rows? {
-                let Some(key) = key_of(&row) else { continue };
-                addresses.entry(key).or_default().add(row.sector);
-                let size = sizes.entry(trace.trace().counted_under(&row)).or_default();
-                size.0 += u64::from(row.bytes);
-                size.1 += 1;
+        for trace in traces {
+            for rows in trace.ios()? {
+                for row in rows? {
+                    let Some((key, name)) = key_of(&row).zip(name(trace, &row)) else {
+                        continue;
+                    };
+                    addresses.entry(key).or_default().add(row.sector);
+                    let size = sizes.entry(name).or_default();
+                    size.0 += u64::from(row.bytes);
+                    size.1 += 1;
+                }
             }
         }
         let mut sizes: Vec<(Text, (u64, u64))> = sizes.into_iter().collect();
@@ -133,29 +149,24 @@ impl Survey {
         })
     }
 
-    fn series(&self, name: &Text) -> usize {
+    pub(crate) fn series(&self, name: &Text) -> usize {
         self.named
             .iter()
             .position(|(named, _)| named == name)
             .unwrap_or(NAMED)
     }
 
+    /// The disk with the most reads: the addresses that they span and how many they are.
+    pub(crate) fn busiest_reads(&self) -> Option<(Text, (u64, u64), u64)> {
+        let reads = self.addresses.iter().filter(|((_, write), _)| !write);
+        let ((device, _), addresses) = reads.max_by_key(|(_, addresses)| addresses.count)?;
+        Some((Text::clone(device), addresses.range(), addresses.count))
+    }
+
     fn panels(&self, trace: &Trace) -> BTreeMap<(Text, bool), Panel> {
+        let end_s = trace.trace.duration_s;
         let panel = |addresses: &Addresses| {
-            let (low, high) = addresses.window();
-            Panel {
-                low,
-                high: high.max(low + 1),
-                end_s: trace.trace.duration_s.max(1e-3),
-                count: addresses.count,
-                outside: 0,
-                points: vec![Vec::new(); Stroke::ALL.len()],
-                cells: if addresses.count > POINTS_MAX {
-                    vec![[0; Stroke::ALL.len()]; COLUMNS * ROWS]
-                } else {
-                    Vec::new()
-                },
-            }
+            Panel::new(addresses.window(), end_s, addresses.count, addresses.count)
         };
         let addresses = self.addresses.iter();
         addresses
@@ -165,10 +176,10 @@ impl Survey {
 }
 
 /// What one chart draws.
-struct Panel {
-    low: u64,
-    high: u64,
-    end_s: f64,
+pub(crate) struct Panel {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+    pub(crate) end_s: f64,
     count: u64,
     outside: u64,
     points: Vec<Vec<(f64, f64)>>,
@@ -177,7 +188,24 @@ struct Panel {
 }
 
 impl Panel {
-    fn add(&mut self, row: &IoRow, series: usize) {
+    /// Of `count` I/Os in a window of addresses; `most` in any of the charts that are drawn alike.
+    pub(crate) fn new((low, high): (u64, u64), end_s: f64, count: u64, most: u64) -> Self {
+        Self {
+            low,
+            high: high.max(low + 1),
+            end_s: end_s.max(1e-3),
+            count,
+            outside: 0,
+            points: vec![Vec::new(); Stroke::ALL.len()],
+            cells: if most > POINTS_MAX {
+                vec![[0; Stroke::ALL.len()]; COLUMNS * ROWS]
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    pub(crate) fn add(&mut self, row: &IoRow, series: usize) {
         if row.sector < self.low || row.sector > self.high {
             self.outside += 1;
             return;
@@ -339,7 +367,7 @@ fn figure(device: &str, write: bool, panel: &Panel, survey: &Survey) -> Markup {
 }
 
 /// The series that this chart has, with their names.
-fn present(panel: &Panel, survey: &Survey) -> Vec<(usize, String)> {
+pub(crate) fn present(panel: &Panel, survey: &Survey) -> Vec<(usize, String)> {
     let has = |series: usize| {
         !panel.points[series].is_empty() || panel.cells.iter().any(|cell| cell[series] > 0)
     };
@@ -356,7 +384,7 @@ fn present(panel: &Panel, survey: &Survey) -> Vec<(usize, String)> {
         .collect()
 }
 
-fn chart(
+pub(crate) fn chart(
     panel: &Panel,
     only: Option<usize>,
     id: &str,
@@ -391,7 +419,7 @@ fn chart(
     chart.render()
 }
 
-fn caption(panel: &Panel, what: &str) -> String {
+pub(crate) fn caption(panel: &Panel, what: &str) -> String {
     let how = if panel.cells.is_empty() {
         format!("Each mark is one of the {what}.")
     } else {

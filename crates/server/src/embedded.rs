@@ -126,6 +126,15 @@ impl Embedded {
         self.home.port()
     }
 
+    /// Stops the server in order, does `meanwhile`, and starts it again on the same data. Every
+    /// connection is lost, and the port may be another afterwards: ask for the [`Self::target`] anew.
+    ///
+    /// # Errors
+    /// When it does not stop or does not start again; `meanwhile` may have been done.
+    pub fn restart<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<T, Error> {
+        self.home.cycle(meanwhile)
+    }
+
     /// Stops the server in order (fast, then immediate) and removes everything. Dropping
     /// does the same without the final checkpoint, and cannot say what went wrong.
     pub fn stop(mut self) -> Result<(), Error> {

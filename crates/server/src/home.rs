@@ -404,6 +404,19 @@ impl Home {
     /// A fast shutdown, then everything is removed.
     pub(crate) fn stop_and_remove(&mut self) -> Result<(), Error> {
         let _gate = signals::gate();
+        self.stop()?;
+        self.claim.clear()
+    }
+
+    /// A fast shutdown, and a start on the same data after `meanwhile`.
+    pub(crate) fn cycle<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<T, Error> {
+        self.stop()?;
+        let done = meanwhile();
+        self.launch()?;
+        Ok(done)
+    }
+
+    fn stop(&mut self) -> Result<(), Error> {
         let postmaster = self.postmaster();
         let data = self.claim.record().data();
         stop::fast(
@@ -413,7 +426,7 @@ impl Home {
             &self.plan.progress,
         )?;
         self.reap();
-        self.claim.clear()
+        Ok(())
     }
 
     /// Our child, unless it has been reaped.

@@ -5,6 +5,7 @@
 //! figure: variation within the runs. With several it compares the trials themselves: variation
 //! between runs, which is what decides whether a difference comes again.
 
+pub mod aging;
 mod compare;
 pub mod comparison;
 mod differences;
@@ -16,12 +17,17 @@ mod words;
 pub use compare::{CompareError, compare};
 pub use comparison::Comparison;
 
-/// The JSON Schema (draft 2020-12) of a [`Comparison`], as file name and contents.
+/// The JSON Schema (draft 2020-12) of a [`Comparison`] and of [`aging::Aging`], as file names and contents.
 #[must_use]
 pub fn schemas() -> Vec<(String, String)> {
-    let schema = schemars::schema_for!(Comparison);
-    vec![(
-        "comparison.schema.json".to_owned(),
-        format!("{:#}\n", schema.as_value()),
-    )]
+    let text = |name: &str, schema: schemars::Schema| {
+        (name.to_owned(), format!("{:#}\n", schema.as_value()))
+    };
+    vec![
+        text("comparison.schema.json", schemars::schema_for!(Comparison)),
+        text(
+            "study-aging.schema.json",
+            schemars::schema_for!(aging::Aging),
+        ),
+    ]
 }

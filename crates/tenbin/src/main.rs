@@ -1,5 +1,6 @@
 //! The `tenbin` command: thin subcommands over the crates below it.
 
+mod aging;
 mod bank;
 mod cmd;
 mod exit;
@@ -46,6 +47,7 @@ enum Command {
     Check(cmd::check::Args),
     Age(cmd::age::Args),
     Compare(cmd::compare::Args),
+    Study(cmd::study::Args),
     Report(cmd::report::Args),
     Server(cmd::server::Args),
     Tpmonitor(cmd::tpmonitor::Args),
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Check(args) => cmd::check::run(&args),
         Command::Age(args) => cmd::age::run(&args),
         Command::Compare(args) => cmd::compare::run(&args),
+        Command::Study(args) => cmd::study::run(&args),
         Command::Report(args) => cmd::report::run(&args),
         Command::Server(args) => cmd::server::run(args),
         Command::Tpmonitor(args) => cmd::tpmonitor::run(&args),

@@ -242,6 +242,21 @@ impl Place {
         }
     }
 
+    /// Stops an embedded server, does `meanwhile`, and starts it again: a server of ours only, since
+    /// one that someone else runs is not ours to stop.
+    pub(crate) fn restart<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<T> {
+        let Some(embedded) = &mut self.embedded else {
+            return Err(Failure::bad_input(
+                "a server given by --dsn is never stopped: leave out --dsn",
+            ));
+        };
+        let done = embedded.restart(meanwhile)?;
+        let database = std::mem::take(&mut self.server.target.database);
+        self.server = embedded.server()?;
+        self.server.target.database = database;
+        Ok(done)
+    }
+
     /// Stops an embedded server and removes it; says what went wrong, which dropping cannot.
     pub(crate) fn close(self) -> Result<()> {
         drop(self.via);

@@ -95,6 +95,7 @@ pub(crate) fn result<T: Tally>(
             .collect(),
         missed: driven.missed,
         menu_ms: times(&driven.menu),
+        tpch: None,
         audit: judged.audit,
         checks,
     }

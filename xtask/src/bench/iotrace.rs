@@ -72,7 +72,7 @@ fn long(disk: &Disk) -> Result<Vec<Row>> {
                 figure("lost"),
                 figure("untimed")
             ),
-            "none lost",
+            "none lost at 80,000/s or more",
         ),
         row(
             "kernel time an I/O, its three programs",

@@ -13,8 +13,13 @@ fn debian() -> Source {
     Source::bin("/usr/lib/postgresql/15/bin")
 }
 
-fn server(disk: &mut Disk, source: Source, settings: &[(&str, &str)]) -> Embedded {
-    let at = disk.mount("ext4");
+fn server(
+    disk: &mut Disk,
+    filesystem: &str,
+    source: Source,
+    settings: &[(&str, &str)],
+) -> Embedded {
+    let at = disk.mount(filesystem);
     let settings = settings
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -82,10 +87,15 @@ fn bytes<'a>(rows: impl Iterator<Item = &'a IoRow>) -> u64 {
 }
 
 /// Scans the table once; every page comes from the disk.
-fn scanned_table_is_named(source: Source, settings: &[(&str, &str)], evidence: Evidence) {
+fn scanned_table_is_named(
+    filesystem: &str,
+    source: Source,
+    settings: &[(&str, &str)],
+    evidence: Evidence,
+) {
     let mut disk = Disk::new(1024);
     let settings = [&[("shared_buffers", "1MB")], settings].concat();
-    let server = server(&mut disk, source, &settings);
+    let server = server(&mut disk, filesystem, source, &settings);
     make_table(&server);
     let options = Options {
         cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),
@@ -151,7 +161,7 @@ fn scanned_table_is_named(source: Source, settings: &[(&str, &str)], evidence: E
 #[test]
 fn a_scanned_table_is_named_by_its_pages() {
     if may_trace("a_scanned_table_is_named_by_its_pages") {
-        scanned_table_is_named(debian(), &[], Evidence::Page);
+        scanned_table_is_named("ext4", debian(), &[], Evidence::Page);
     }
 }
 
@@ -160,7 +170,39 @@ fn a_scanned_table_is_named_by_its_pages() {
 fn a_table_read_directly_is_named_by_its_place() {
     if may_trace("a_table_read_directly_is_named_by_its_place") {
         let direct = [("debug_io_direct", "data")];
-        scanned_table_is_named(Source::default(), &direct, Evidence::Extent);
+        scanned_table_is_named("ext4", Source::default(), &direct, Evidence::Extent);
+    }
+}
+
+/// Whether this machine can make such a file system.
+fn may_make(filesystem: &str, test: &str) -> bool {
+    let program = format!("mkfs.{filesystem}");
+    let made = std::process::Command::new(&program).arg("-V").output();
+    if made.is_err() {
+        eprintln!("skipped: {test} needs {program}");
+    }
+    made.is_ok() && may_trace(test)
+}
+
+#[test]
+fn a_scanned_table_is_named_on_xfs() {
+    if may_make("xfs", "a_scanned_table_is_named_on_xfs") {
+        scanned_table_is_named("xfs", debian(), &[], Evidence::Page);
+    }
+}
+
+#[test]
+fn a_table_read_directly_is_named_on_xfs() {
+    if may_make("xfs", "a_table_read_directly_is_named_on_xfs") {
+        let direct = [("debug_io_direct", "data")];
+        scanned_table_is_named("xfs", Source::default(), &direct, Evidence::Extent);
+    }
+}
+
+#[test]
+fn a_scanned_table_is_named_on_btrfs() {
+    if may_make("btrfs", "a_scanned_table_is_named_on_btrfs") {
+        scanned_table_is_named("btrfs", debian(), &[], Evidence::Page);
     }
 }
 
@@ -171,7 +213,7 @@ fn writes_are_told_apart_by_what_they_are_for() {
     }
     let mut disk = Disk::new(1024);
     let settings = [("work_mem", "1MB"), ("shared_buffers", "16MB")];
-    let server = server(&mut disk, debian(), &settings);
+    let server = server(&mut disk, "ext4", debian(), &settings);
     make_table(&server);
     let options = Options {
         cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),

@@ -4,7 +4,7 @@ use crate::format::{bytes, count, counted, decimal, duration, response, signific
 use crate::table::{Table, numbers, verbatim, words};
 use crate::words::{process, scale};
 use tenbin_record::Run;
-use tenbin_record::run::Setting;
+use tenbin_record::run::{Server, Setting};
 
 /// A table of names and what they are.
 fn facts() -> Table {
@@ -321,8 +321,13 @@ pub(crate) fn settings(run: &Run) -> Table {
             !matches!(setting.source.as_str(), "default" | "override" | "client")
         });
     }
+    chosen(&run.server)
+}
+
+/// Settings that tenbin or the user chose, each with its reason.
+pub(crate) fn chosen(server: &Server) -> Table {
     let mut table = Table::new([verbatim("Setting"), verbatim("value"), words("why")]);
-    for (name, setting) in settings {
+    for (name, setting) in &server.settings {
         if let Some(reason) = &setting.reason {
             table.row([
                 name.as_str().into(),

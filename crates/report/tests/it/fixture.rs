@@ -156,6 +156,7 @@ fn result() -> RunResult {
         transactions,
         deferred: BTreeMap::from([("delivery".into(), completion)]),
         menu_ms: None,
+        tpch: None,
         audit: vec![
             item(
                 "mix.payment",

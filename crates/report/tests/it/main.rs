@@ -7,8 +7,10 @@
     reason = "tests"
 )]
 
+mod aging;
 mod comparison;
 mod fixture;
 mod page;
 mod text;
+mod tpch;
 mod trace;

@@ -195,6 +195,53 @@ fn two_summaries_side_by_side() {
     );
 }
 
+/// A trace of 17 relations with names of 60 letters.
+fn many() -> (Trace, Summary) {
+    let (mut trace, mut summary) = (
+        trace(0),
+        summary("fresh", 695.0, flow(704_000, 92_200_000_000, 7_300_000_000)),
+    );
+    let part = summary.relations["tpch.public.lineitem"].clone();
+    for number in 0..17_u64 {
+        let name = format!("tpch.public.{number:02}{}", "_a_long_name".repeat(5));
+        let mut part = part.clone();
+        part.reads.flow = flow(100, 1_000_000 * (100 - number), 4_000);
+        part.model_s = Some((100 - number) as f64);
+        let flows = Flows {
+            reads: part.reads.flow,
+            writes: flow(0, 0, 0),
+        };
+        trace.result.relations.insert(name.clone(), flows);
+        summary.relations.insert(name, part);
+    }
+    (trace, summary)
+}
+
+#[test]
+fn long_names_fit_80_columns_and_the_smallest_relations_share_a_line() {
+    let (trace, summary) = many();
+    let texts = [
+        trace_terminal(&trace, Path::new("fresh"), 80, false),
+        summary_terminal(&summary, 80, false),
+        summaries_terminal(&summary, &summary, 80, false),
+    ];
+    for text in texts {
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}\n{text}");
+        }
+        assert!(
+            text.contains("3 more") && text.contains("(tpch.public)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("13_a_long") && !text.contains("14_a_long"),
+            "{text}"
+        );
+    }
+    // 86, 85 and 84 million bytes.
+    assert!(summary_terminal(&summary, 80, false).contains("243 MiB"));
+}
+
 /// A directory with so many reads of a table, a few of its index, and one far away.
 fn directory(folder: &Path, reads: u32) -> TraceDir {
     let mut writer = RunWriter::create(&folder.join("t")).unwrap();

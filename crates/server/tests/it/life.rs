@@ -58,6 +58,24 @@ fn an_installed_one() {
 }
 
 #[test]
+fn started_again_it_has_its_data_and_leaves_nothing() {
+    let mut embedded = start(Source::default());
+    let make = "CREATE TABLE kept (id int); INSERT INTO kept VALUES (42)";
+    embedded.connect().unwrap().batch_execute(make).unwrap();
+    let (root, before) = (embedded.root().to_owned(), embedded.postmaster_pid());
+    let alive = embedded.restart(|| lives(before)).unwrap();
+    assert!(!alive, "nothing runs between stopping and starting");
+    let after = embedded.postmaster_pid();
+    assert_ne!(before, after);
+    let mut client = embedded.connect().unwrap();
+    let id: i32 = client.query_one("SELECT id FROM kept", &[]).unwrap().get(0);
+    assert_eq!(id, 42);
+    drop(client);
+    embedded.stop().unwrap();
+    assert!(!root.exists() && !lives(after));
+}
+
+#[test]
 fn over_tcp_only_with_the_password() {
     for release in ["18", "9.6"] {
         let embedded = start(Source::release(release).unwrap());

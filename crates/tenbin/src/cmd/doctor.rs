@@ -44,6 +44,7 @@ pub(crate) fn run(args: &Args) -> Result {
         files(),
         memory(),
         clock(),
+        tracing(),
         toolbox(),
     ];
     if args.json {
@@ -204,6 +205,24 @@ fn clock() -> Finding {
         source,
         mend,
     )
+}
+
+/// Whether `tenbin trace` and the studies that use it will work; runs do not need it.
+fn tracing() -> Finding {
+    match tenbin_iotrace::probe() {
+        Ok(()) => finding(
+            "tracing",
+            Verdict::Ok,
+            "the kernel takes the tracer of block I/O",
+            "",
+        ),
+        Err(error) => finding(
+            "tracing",
+            Verdict::Limit,
+            "tenbin trace and tenbin study run S2-aging do not work here",
+            error.to_string(),
+        ),
+    }
 }
 
 fn toolbox() -> Finding {

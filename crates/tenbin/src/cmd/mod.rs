@@ -9,5 +9,6 @@ pub(crate) mod load;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod server;
+pub(crate) mod study;
 pub(crate) mod tpmonitor;
 pub(crate) mod trace;

@@ -1,18 +1,20 @@
 //! `tenbin report`: a run directory as people read it.
 
+use crate::aging;
 use crate::exit::{Answer, Class, Failure, Result};
 use clap::ValueEnum;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use tenbin_record::{RunDir, SampleReader};
+use tenbin_study::aging::Aging;
 
-/// Make the report of a run again from its directory
+/// Make the report of a run or a study again from its directory
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin report tenbin-runs/tpcc-…            writes report.html into it\n  tenbin report a --format markdown > a.md\n  tenbin report a --format html --out -      to standard output"
 )]
 pub(crate) struct Args {
-    /// The run directory
+    /// The directory of the run or the study
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// As what
@@ -29,17 +31,39 @@ enum Format {
     Html,
     /// For an issue or a wiki
     Markdown,
-    /// The table that `tenbin run` prints
+    /// The table that `tenbin run` or `tenbin study run` prints
     Text,
-    /// run.json
+    /// run.json or study.json
     Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result {
+    let text = match aging::open(&args.directory)? {
+        Some(study) => of_study(args, &study)?,
+        None => of_run(args)?,
+    };
+    write(args, &text)
+}
+
+fn of_study(args: &Args, study: &Aging) -> Result<String> {
+    let color = std::io::stdout().is_terminal();
+    Ok(match args.format {
+        Format::Html => aging::page(&args.directory, study)?,
+        Format::Text => tenbin_report::aging_terminal(study, &args.directory, 80, color),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(study)?),
+        Format::Markdown => {
+            return Err(Failure::bad_input(
+                "there is no Markdown of a study: give --format html, text or json",
+            ));
+        }
+    })
+}
+
+fn of_run(args: &Args) -> Result<String> {
     let directory =
         RunDir::open(&args.directory).map_err(|error| Failure::new(Class::BadInput, error))?;
     let run = directory.run();
-    let text = match args.format {
+    Ok(match args.format {
         Format::Html => {
             let samples =
                 SampleReader::open(&args.directory.join(tenbin_record::directory::SAMPLES)).ok();
@@ -50,7 +74,10 @@ pub(crate) fn run(args: &Args) -> Result {
             tenbin_report::terminal(run, &args.directory, 80, std::io::stdout().is_terminal())
         }
         Format::Json => format!("{}\n", serde_json::to_string_pretty(run)?),
-    };
+    })
+}
+
+fn write(args: &Args, text: &str) -> Result {
     let default = (args.format == Format::Html).then(|| args.directory.join("report.html"));
     match args
         .out

@@ -221,7 +221,8 @@ fn info<T: Tally>(id: &str, plan: &Plan, options: &Options, driven: &Driven<T>) 
     }
 }
 
-fn used_paths(place: &Place, directory: &Path) -> Vec<(String, PathBuf)> {
+/// What the run uses, for the description of its disks.
+pub(crate) fn used_paths(place: &Place, directory: &Path) -> Vec<(String, PathBuf)> {
     let mut used = vec![("run directory".to_owned(), directory.to_owned())];
     if place.server.postmaster_pid.is_some() {
         used.extend(

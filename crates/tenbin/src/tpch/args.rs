@@ -1,7 +1,7 @@
 //! What the command line says about TPC-H.
 
 use clap::Args;
-use tenbin_workload::tpch::Scale;
+use tenbin_workload::tpch::{STREAMS_MAX, Scale};
 
 /// What is loaded; fixed by the data once they are there.
 #[derive(Args, Debug, Clone)]
@@ -18,4 +18,30 @@ pub(crate) struct LoadArgs {
     /// Drop and load again what an earlier load of tenbin made
     #[arg(long)]
     pub(crate) replace: bool,
+}
+
+/// Which tests are run.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct TestArgs {
+    /// Query streams of the throughput test, 1 to 40 [default: what clause 5.3.4 asks for at the scale, 2 below 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)))]
+    streams: Option<u32>,
+    /// The power test alone, without the throughput test
+    #[arg(long, conflicts_with = "streams")]
+    power_only: bool,
+    /// Seed of the queries' parameters
+    #[arg(long, value_name = "N", default_value = "1")]
+    pub(crate) seed: u32,
+}
+
+impl TestArgs {
+    /// Streams of the throughput test; none without it.
+    pub(crate) fn streams(&self, scale: Scale) -> Option<u32> {
+        (!self.power_only).then(|| self.streams.unwrap_or(scale.streams()))
+    }
+
+    /// The most that they can be, whatever scale is loaded.
+    pub(crate) fn streams_most(&self) -> u32 {
+        self.streams.unwrap_or(STREAMS_MAX)
+    }
 }

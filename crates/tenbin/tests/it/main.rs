@@ -6,10 +6,13 @@
     reason = "tests: a panic is the answer, and prose is prose"
 )]
 
+mod attribution;
 mod bank;
 mod bench;
 mod command;
 mod faults;
 mod service;
+mod study;
+mod tpch;
 mod trace;
 mod via;

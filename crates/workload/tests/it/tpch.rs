@@ -9,7 +9,7 @@ use tenbin_workload::check::Verdict;
 use tenbin_workload::load::{Aftermath, LoadError};
 use tenbin_workload::tpch::{
     Existing, LoadOptions, Loaded, QUERIES, Query, Scale, Table, age, check, draw, inspect, lines,
-    load, output, refresh,
+    load, order, output, refresh, test,
 };
 
 fn options(scale: &str) -> LoadOptions {
@@ -358,6 +358,109 @@ fn aging_replaces_what_it_should_and_keeps_every_total_right() {
     let error = age::age("public", &mut client, 0.1, &stop, &mut |_, _| ()).unwrap_err();
     assert!(
         matches!(error, age::AgeError::Stopped { done: 0, .. }),
+        "{error}"
+    );
+}
+
+fn run_tests(
+    database: &Database,
+    streams: Option<u32>,
+    stop: &AtomicBool,
+) -> Result<test::Tested, test::TestError> {
+    let options = test::TestOptions {
+        schema: "public".to_owned(),
+        streams,
+        seed: 7,
+    };
+    let connect = || database.config().connect(NoTls);
+    test::run(&options, connect, stop, &mut |_| ())
+}
+
+#[test]
+fn the_tests_run_every_query_in_its_order_and_leave_the_rows_that_refresh_sets_make() {
+    let database = Database::new();
+    load_into(&database, &options("0.01")).unwrap();
+    let stop = AtomicBool::new(false);
+    let tested = run_tests(&database, Some(2), &stop).unwrap();
+
+    let names = |of: &[&test::Executed]| of.iter().map(|one| one.what).collect::<Vec<_>>();
+    let queries = |stream| order(stream).unwrap().map(test::What::Query);
+    let power: Vec<&test::Executed> = tested.of(test::Test::Power).collect();
+    let mut expected = vec![test::What::Insert];
+    expected.extend(queries(0));
+    expected.push(test::What::Delete);
+    assert_eq!(names(&power), expected);
+    let ends: Vec<_> = power.iter().map(|one| one.start + one.time).collect();
+    assert!(
+        power
+            .iter()
+            .skip(1)
+            .zip(&ends)
+            .all(|(one, end)| one.start >= *end)
+    );
+    for stream in 1..=2 {
+        let of = tested.of(test::Test::Throughput);
+        let of: Vec<&test::Executed> = of.filter(|one| one.stream == stream).collect();
+        assert_eq!(names(&of), queries(stream));
+        assert!(of.iter().all(|one| one.start >= *ends.last().unwrap()));
+    }
+    let refresh = tested
+        .of(test::Test::Throughput)
+        .filter(|one| one.stream == 0);
+    let pair = [test::What::Insert, test::What::Delete];
+    assert_eq!(names(&refresh.collect::<Vec<_>>()), [pair, pair].concat());
+    // 15 orders a set, each with its lines.
+    let rows = |what| power.iter().find(|one| one.what == what).unwrap().rows;
+    assert!((30..=120).contains(&rows(test::What::Insert)));
+    let first = draw(7, "0.01".parse().unwrap()).remove(0);
+    let answer = output(&mut database.client(), &first).unwrap();
+    assert_eq!(rows(test::What::Query(1)), answer.len() as u64);
+    let elapsed = tested.elapsed_s(test::Test::Power);
+    let sum: f64 = power.iter().map(|one| one.time.as_secs_f64()).sum();
+    assert!(elapsed >= sum && elapsed < sum + 1.0, "{elapsed} {sum}");
+
+    let Existing::Complete(meta) = inspect(&mut database.client(), "public").unwrap() else {
+        panic!("the load is not whole any more");
+    };
+    assert_eq!((meta.inserted, meta.deleted), (3, 3));
+    assert_eq!(checked(&database), (vec!["rows", "totals"], Vec::new()));
+}
+
+#[test]
+fn tests_that_cannot_be_whole_have_no_result() {
+    let database = Database::new();
+    let mut stop = AtomicBool::new(false);
+    for streams in [0, 41] {
+        let error = run_tests(&database, Some(streams), &stop).unwrap_err();
+        assert!(matches!(error, test::TestError::Streams(_)), "{error}");
+    }
+    let error = run_tests(&database, None, &stop).unwrap_err();
+    assert!(error.to_string().contains("tenbin load tpch"), "{error}");
+    load_into(&database, &options("0.008")).unwrap();
+    *stop.get_mut() = true;
+    let error = run_tests(&database, None, &stop).unwrap_err();
+    assert!(matches!(error, test::TestError::Stopped), "{error}");
+    *stop.get_mut() = false;
+    // A query that the server refuses in one of several streams ends them all.
+    let harm = "ALTER TABLE customer RENAME COLUMN c_mktsegment TO was_mktsegment";
+    database.client().batch_execute(harm).unwrap();
+    let error = run_tests(&database, Some(2), &stop).unwrap_err();
+    let said = error.to_string();
+    assert!(
+        said.contains("Q3 of stream 0") && said.contains("c_mktsegment"),
+        "{said}"
+    );
+    let used = "UPDATE tenbin_load_tpch SET inserted = 998, deleted = 998";
+    database.client().batch_execute(used).unwrap();
+    let error = run_tests(&database, Some(2), &stop).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            test::TestError::UsedUp {
+                asked: 3,
+                used: 998
+            }
+        ),
         "{error}"
     );
 }

@@ -5,6 +5,7 @@ mod script;
 mod tpca;
 mod tpcb;
 mod tpcc;
+mod tpch;
 
 use crate::exit::Result;
 use clap::{Parser, Subcommand};
@@ -22,6 +23,7 @@ enum Workload {
     Tpcc(Box<tpcc::Args>),
     Tpcb(Box<tpcb::Args>),
     Tpca(Box<tpca::Args>),
+    Tpch(Box<tpch::Args>),
     Mix(Box<mix::Args>),
     Script(Box<script::Args>),
     /// A script's file, and `script`'s arguments
@@ -34,6 +36,7 @@ pub(crate) fn run(args: Args) -> Result {
         Workload::Tpcc(args) => tpcc::run(&args),
         Workload::Tpcb(args) => tpcb::run(&args),
         Workload::Tpca(args) => tpca::run(&args),
+        Workload::Tpch(args) => tpch::run(&args),
         Workload::Mix(args) => mix::run(&args),
         Workload::Script(args) => script::run(&args),
         Workload::File(words) => script::run(&script::parse(words)?),

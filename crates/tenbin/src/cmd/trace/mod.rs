@@ -5,6 +5,8 @@ mod plot;
 mod record;
 mod summary;
 
+pub(crate) use record::{Ending, trace_of};
+
 use crate::exit::{Class, Failure, Result};
 use clap::Subcommand;
 use std::path::Path;
@@ -51,6 +53,14 @@ impl From<Error> for Failure {
             | Error::Cluster(_) => Self::new(Class::BadInput, error),
             _ => Self::new(Class::Environment, error),
         }
+    }
+}
+
+/// Columns to fill: the terminal's, and where there is none enough for every figure.
+fn width() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).clamp(80, 160),
+        _ => 120,
     }
 }
 

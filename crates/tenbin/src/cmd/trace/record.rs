@@ -99,7 +99,15 @@ pub(crate) fn run(args: &Args) -> Result {
     // Without a length, Ctrl-C is how a trace ends.
     let open_ended = args.duration.is_none() && args.command.is_empty() && args.pid.is_none();
     let interrupted = end == End::Signal && !open_ended;
-    let trace = describe(args, options, finished, end, (&id, at, interrupted));
+    let ending = Ending {
+        by: end.name(),
+        interrupted,
+        command_status: match end {
+            End::Command(status) => status,
+            _ => None,
+        },
+    };
+    let trace = trace_of(options, finished, (&id, at), ending);
     directory.write_trace(&trace)?;
     let kept = directory.finish()?;
     show(args, &trace, &kept)?;
@@ -209,12 +217,23 @@ fn end_command(mut child: Child, end: End) -> Result<()> {
     Ok(())
 }
 
-fn describe(
-    args: &Args,
+/// How a trace ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ending {
+    /// `duration`, `command`, `process` or `signal`.
+    pub(crate) by: &'static str,
+    /// Before its time.
+    pub(crate) interrupted: bool,
+    /// Of the command traced, if it was one and ended by itself.
+    pub(crate) command_status: Option<i32>,
+}
+
+/// What `trace.json` says.
+pub(crate) fn trace_of(
     options: Options,
     finished: Finished,
-    end: End,
-    (id, at, interrupted): (&str, SystemTime, bool),
+    (id, at): (&str, SystemTime),
+    ending: Ending,
 ) -> Trace {
     if finished.disordered > 0 {
         eprintln!(
@@ -235,14 +254,11 @@ fn describe(
             id: id.to_owned(),
             started_at: time::rfc3339(at),
             duration_s: finished.duration_s,
-            ended_by: end.name().to_owned(),
-            interrupted,
+            ended_by: ending.by.to_owned(),
+            interrupted: ending.interrupted,
             command_line: place::command_line(),
-            command_status: match end {
-                End::Command(status) => status,
-                _ => None,
-            },
-            ring_bytes: args.ring,
+            command_status: ending.command_status,
+            ring_bytes: options.ring_bytes,
         },
         host: tenbin_observe::describe(&used.collect::<Vec<_>>()),
         devices: finished.devices,
@@ -277,7 +293,10 @@ fn show(args: &Args, trace: &Trace, kept: &Path) -> Result<()> {
         println!("{}", serde_json::to_string(&printed)?);
     } else {
         let color = std::io::stdout().is_terminal();
-        print!("{}", tenbin_report::trace_terminal(trace, kept, 120, color));
+        print!(
+            "{}",
+            tenbin_report::trace_terminal(trace, kept, super::width(), color)
+        );
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `tenbin trace summary`: a trace in figures, or two side by side.
 
-use super::open;
+use super::{open, width};
 use crate::exit::{Answer, Failure, Result};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -39,8 +39,11 @@ pub(crate) fn run(args: &Args) -> Result {
     match summaries.as_slice() {
         [one] if args.json => println!("{}", serde_json::to_string_pretty(one)?),
         both if args.json => println!("{}", serde_json::to_string_pretty(both)?),
-        [one] => print!("{}", tenbin_report::summary_terminal(one, 120, color)),
-        [a, b, ..] => print!("{}", tenbin_report::summaries_terminal(a, b, 120, color)),
+        [one] => print!("{}", tenbin_report::summary_terminal(one, width(), color)),
+        [a, b, ..] => print!(
+            "{}",
+            tenbin_report::summaries_terminal(a, b, width(), color)
+        ),
         [] => {}
     }
     Ok(Answer::Yes)

@@ -1,0 +1,62 @@
+//! Empty caches: every trial reads from the disk.
+
+use rustix::fs::{Advice, fadvise};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use tenbin_study::aging::Caches;
+
+/// Empties the kernel's cache of what the server's files hold; the server is stopped, so that its own
+/// is gone already. Without root only the files' pages can be let go.
+pub(super) fn empty(data: &Path) -> io::Result<Caches> {
+    // Only what is clean can be dropped.
+    rustix::fs::sync();
+    match std::fs::write("/proc/sys/vm/drop_caches", "3") {
+        Ok(()) => Ok(Caches::DropCaches),
+        Err(_) => let_go(data).map(|()| Caches::Fadvise),
+    }
+}
+
+fn let_go(folder: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            let_go(&entry.path())?;
+        } else if kind.is_file() {
+            let file = File::open(entry.path())?;
+            fadvise(&file, 0, None, Advice::DontNeed)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pages of a file that are in memory.
+    fn cached_bytes(path: &Path) -> u64 {
+        let told = std::process::Command::new("fincore")
+            .args(["--bytes", "--noheadings", "--output", "RES"])
+            .arg(path)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&told.stdout)
+            .trim()
+            .parse()
+            .unwrap()
+    }
+
+    #[test]
+    fn files_below_a_folder_are_let_go() {
+        let folder = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+        let file = folder.path().join("base").join("16384");
+        std::fs::create_dir(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, vec![1; 1 << 20]).unwrap();
+        rustix::fs::sync();
+        assert_eq!(cached_bytes(&file), 1 << 20);
+        let_go(folder.path()).unwrap();
+        assert_eq!(cached_bytes(&file), 0);
+    }
+}

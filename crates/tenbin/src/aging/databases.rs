@@ -1,0 +1,194 @@
+//! The two databases: the same rows, once as aging left them and once in the order of their keys.
+
+use super::Plan;
+use super::waiting::{execute, stopped};
+use crate::exit::{Class, Failure, Result};
+use crate::live::{Live, bar};
+use crate::place::Place;
+use crate::run::loading;
+use crate::tpch;
+use crate::units::bytes;
+use postgres::{Client, NoTls};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use tenbin_study::aging::{Databases, Side};
+use tenbin_workload::tpch::{age, required_bytes};
+
+/// Where TPC-H is loaded, aged, and then put in order: what fresh databases are copied from.
+const WORK: &str = "work";
+/// What aged databases are copied from.
+const AGED: &str = "work_aged";
+/// The database that statements about databases are sent to.
+const ADMIN: &str = "postgres";
+/// How many times a load's bytes lie on the disk at the most: four databases, those aged half as large
+/// again, and for a while a table twice.
+const COPIES: u64 = 6;
+
+/// A session with a database of the server.
+pub(super) fn connect(place: &Place, database: &str) -> Result<Client> {
+    let mut config = place.server.target.config();
+    config.dbname(database).application_name("tenbin study");
+    Ok(config.connect(NoTls)?)
+}
+
+/// Refuses what does not fit, before hours are spent.
+pub(super) fn refuse_space(place: &Place, plan: &Plan) -> Result<()> {
+    let needed = COPIES * required_bytes(plan.scale, 0) + (1 << 30);
+    match loading::available_bytes(place).filter(|&has| has < needed) {
+        None => Ok(()),
+        Some(has) => Err(Failure::bad_input(format!(
+            "the study at scale {} needs about {} where the server keeps its data, and {} are free: \
+             take a smaller --scale, or give --data-dir with more room",
+            plan.scale,
+            bytes(needed),
+            bytes(has)
+        ))),
+    }
+}
+
+/// Loads, ages, keeps what came of it, and puts the rest in order.
+pub(super) fn make(
+    place: &mut Place,
+    plan: &Plan,
+    live: &mut Live,
+    stop: &AtomicBool,
+) -> Result<Databases> {
+    let mut admin = connect(place, ADMIN)?;
+    admin.batch_execute(&format!("CREATE DATABASE {WORK}"))?;
+    WORK.clone_into(&mut place.server.target.database);
+    let load = tpch::args::LoadArgs {
+        scale: Some(plan.scale),
+        load_threads: None,
+        foreign_keys: false,
+        replace: false,
+    };
+    tpch::load(place, &load, false, stop, plan.quiet)?;
+    let aged = replace(place, plan, live, stop)?;
+    let statement = copy(place, WORK, AGED);
+    execute(
+        &mut admin,
+        &statement,
+        "keeping the aged database",
+        live,
+        stop,
+    )?;
+    put_in_order(place, live, stop)?;
+    // From here on nothing is to move, nor to read beside a trial.
+    admin.batch_execute("ALTER SYSTEM SET autovacuum = off")?;
+    ADMIN.clone_into(&mut place.server.target.database);
+    live.clear();
+    Ok(Databases {
+        scale: aged.scale,
+        share: aged.share,
+        sets: aged.sets,
+        orderkey_below: plan.orderkey_below(),
+        sizes_bytes: sizes(place)?,
+    })
+}
+
+/// Copies both databases, `first` before the other, in place of those of the pair before. Each file is
+/// laid anew in one go: how the file system scattered them over hours of growth is no part of the
+/// comparison, and where it puts them on the disk is left to another chance in every pair.
+pub(super) fn lay(
+    place: &Place,
+    sides: [Side; 2],
+    shown: &str,
+    live: &mut Live,
+    stop: &AtomicBool,
+) -> Result<()> {
+    let mut admin = connect(place, ADMIN)?;
+    for side in sides {
+        admin.batch_execute(&format!("DROP DATABASE IF EXISTS {}", side.name()))?;
+    }
+    // The space of what was dropped is given back.
+    admin.batch_execute("CHECKPOINT")?;
+    for side in sides {
+        let from = match side {
+            Side::Fresh => WORK,
+            Side::Aged => AGED,
+        };
+        let (statement, name) = (copy(place, from, side.name()), side.name());
+        let what = format!("{shown}: laying the files of the {name} database");
+        execute(&mut admin, &statement, &what, live, stop)?;
+    }
+    Ok(())
+}
+
+fn replace(place: &Place, plan: &Plan, live: &mut Live, stop: &AtomicBool) -> Result<age::Aged> {
+    let mut client = connect(place, WORK)?;
+    let schema = place.schema()?;
+    let aged = age::age(&schema, &mut client, plan.share, stop, &mut |done, of| {
+        let show = || match done {
+            _ if done == of => "vacuuming …".to_owned(),
+            _ => format!(
+                "replacing {} set {} of {of}",
+                bar(done as f64 / of as f64),
+                done + 1
+            ),
+        };
+        live.show(show, show);
+    });
+    let aged = match aged {
+        Err(age::AgeError::Stopped { .. }) => return Err(stopped()),
+        aged => aged?,
+    };
+    if !aged.rows_as_expected {
+        return Err(Failure::new(
+            Class::Environment,
+            anyhow::anyhow!(
+                "the rows of the aged tables do not add up; please report this as a fault of tenbin"
+            ),
+        ));
+    }
+    Ok(aged)
+}
+
+/// Rows in the order of the keys and indexes anew, as a load leaves them.
+fn put_in_order(place: &Place, live: &mut Live, stop: &AtomicBool) -> Result<()> {
+    let mut client = connect(place, WORK)?;
+    for table in ["orders", "lineitem"] {
+        let what = format!("putting {table} in order");
+        execute(
+            &mut client,
+            &format!("CLUSTER {table} USING {table}_pkey"),
+            &what,
+            live,
+            stop,
+        )?;
+        execute(
+            &mut client,
+            &format!("VACUUM (ANALYZE) {table}"),
+            &what,
+            live,
+            stop,
+        )?;
+    }
+    Ok(())
+}
+
+/// Makes a database from another, file by file; before 15 there was no other way.
+fn copy(place: &Place, from: &str, to: &str) -> String {
+    let strategy = match place.server.version.num() {
+        150_000.. => " STRATEGY file_copy",
+        _ => "",
+    };
+    format!("CREATE DATABASE {to} TEMPLATE {from}{strategy}")
+}
+
+/// Tables and indexes of the tables that aging changes and the queries read.
+fn sizes(place: &Place) -> Result<BTreeMap<String, [u64; 2]>> {
+    let mut sizes: BTreeMap<String, [u64; 2]> = BTreeMap::new();
+    for (index, database) in [WORK, AGED].into_iter().enumerate() {
+        let rows = connect(place, database)?.query(
+            "SELECT c.relname::text, pg_relation_size(c.oid) FROM pg_class c \
+             LEFT JOIN pg_index i ON i.indexrelid = c.oid \
+             WHERE coalesce(i.indrelid, c.oid) IN ('orders'::regclass, 'lineitem'::regclass, 'part'::regclass)",
+            &[],
+        )?;
+        for row in rows {
+            let size = u64::try_from(row.get::<_, i64>(1)).unwrap_or(0);
+            sizes.entry(row.get(0)).or_default()[index] = size;
+        }
+    }
+    Ok(sizes)
+}

@@ -1,0 +1,44 @@
+//! `tenbin run tpch`.
+
+use crate::exit::Result;
+use crate::place::{EmbeddedArgs, WhichArgs};
+use crate::run::{OutputArgs, show};
+use crate::tpch::args::{LoadArgs, TestArgs};
+use crate::tpch::{Command, measure};
+
+/// TPC-H's power and throughput tests: 22 queries and the refresh functions, unaudited
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Args {
+    #[command(flatten, next_help_heading = "Server")]
+    which: WhichArgs,
+    #[command(flatten, next_help_heading = "Server")]
+    setup: EmbeddedArgs,
+    #[command(flatten, next_help_heading = "Data")]
+    load: LoadArgs,
+    #[command(flatten, next_help_heading = "Load")]
+    test: TestArgs,
+    #[command(flatten, next_help_heading = "Output")]
+    output: OutputArgs,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  tenbin run tpch                                 newest PostgreSQL, scale 1, two streams
+  tenbin run tpch --scale 10 --pg 17 --out a      the same at scale 10 on PostgreSQL 17
+  tenbin run tpch --scale 0.1 --power-only        one stream, no throughput test
+
+Exit status: 0 done; 2 bad input; 3 the environment lacks something or a query failed;
+4 interrupted.";
+
+pub(super) fn run(args: &Args) -> Result {
+    let ran = measure(&Command {
+        which: &args.which,
+        setup: &args.setup,
+        load: &args.load,
+        test: &args.test,
+        out: args.output.out.clone(),
+        quiet: args.output.json,
+    })?;
+    show(&ran, &args.output)
+}

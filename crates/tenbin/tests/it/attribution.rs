@@ -1,0 +1,189 @@
+//! What a trace of a TPC-C run says of its reads, held against what the server itself counts.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+use tenbin_server::{Embedded, Options};
+
+const TENBIN: &str = env!("CARGO_BIN_EXE_tenbin");
+const BLOCK: u64 = 8192;
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// A file system of its own that reads nothing ahead, so that what is read is what was asked for.
+struct Disk {
+    device: String,
+    folder: TempDir,
+}
+
+impl Disk {
+    fn new() -> Self {
+        let folder = TempDir::new_in("/var/tmp").unwrap();
+        let image = folder.path().join("image");
+        let file = std::fs::File::create(&image).unwrap();
+        file.set_len(4 << 30).unwrap();
+        let device = run("losetup", &["--find", "--show", image.to_str().unwrap()]);
+        let disk = Self { device, folder };
+        run("mkfs.ext4", &["-q", &disk.device]);
+        std::fs::create_dir(disk.mount()).unwrap();
+        run("mount", &[&disk.device, disk.mount().to_str().unwrap()]);
+        run("blockdev", &["--setra", "0", &disk.device]);
+        for folder in [disk.folder.path(), &disk.mount()] {
+            std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
+        }
+        disk
+    }
+
+    fn mount(&self) -> PathBuf {
+        self.folder.path().join("mount")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.mount()).status();
+        let _ = Command::new("losetup")
+            .args(["--detach", &self.device])
+            .status();
+    }
+}
+
+fn dsn(server: &Embedded) -> String {
+    let target = server.tcp_target();
+    let password = target.password.unwrap_or_default();
+    format!(
+        "postgres://postgres:{password}@127.0.0.1:{}/postgres",
+        server.port()
+    )
+}
+
+/// Blocks that the server asked its operating system for, by relation, as `pg_statio` has them.
+fn asked_for(server: &Embedded) -> BTreeMap<String, u64> {
+    let rows = server.connect().unwrap().query(
+        "SELECT 'postgres.public.' || relname, heap_blks_read FROM pg_statio_user_tables \
+         UNION ALL SELECT 'postgres.public.' || indexrelname, idx_blks_read FROM pg_statio_user_indexes",
+        &[],
+    );
+    let blocks = |row: &postgres::Row| u64::try_from(row.get::<_, i64>(1)).unwrap();
+    rows.unwrap()
+        .iter()
+        .map(|row| (row.get(0), blocks(row)))
+        .collect()
+}
+
+fn trace(disk: &Disk, server: &Embedded, out: &Path) -> Value {
+    let (dsn, out) = (dsn(server), out.to_str().unwrap());
+    let words = [
+        "trace",
+        "record",
+        "--device",
+        &disk.device,
+        "--dsn",
+        &dsn,
+        "--json",
+        "--out",
+        out,
+    ];
+    let load = [
+        "run",
+        "tpcc",
+        "--dsn",
+        &dsn,
+        "--warmup",
+        "0",
+        "--duration",
+        "10s",
+        "--json",
+    ];
+    let result = disk.folder.path().join("r");
+    let to = ["--out", result.to_str().unwrap()];
+    let told = run(TENBIN, &[&words[..], &["--", TENBIN], &load, &to].concat());
+    serde_json::from_str(told.lines().last().unwrap()).unwrap()
+}
+
+#[test]
+fn the_reads_of_a_tpcc_run_are_those_that_the_server_counts() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: the_reads_of_a_tpcc_run_are_those_that_the_server_counts needs root");
+        return;
+    }
+    let disk = Disk::new();
+    let mut server = Embedded::start(Options {
+        run_root: Some(disk.mount()),
+        // Room for all of it: a block is asked for once, and the kernel's cache answers nothing.
+        settings: vec![
+            ("shared_buffers".into(), "1GB".into()),
+            ("autovacuum".into(), "off".into()),
+        ],
+        ..Options::default()
+    })
+    .unwrap_or_else(|error| panic!("{error}"));
+    run(
+        TENBIN,
+        &["load", "tpcc", "--dsn", &dsn(&server), "--warehouses", "2"],
+    );
+    server
+        .connect()
+        .unwrap()
+        .batch_execute("SELECT pg_stat_reset()")
+        .unwrap();
+    let drop_caches = || {
+        rustix::fs::sync();
+        std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
+    };
+    server.restart(drop_caches).unwrap();
+    let before = asked_for(&server);
+    let told = trace(&disk, &server, &disk.folder.path().join("t"));
+    assert_eq!(told["lost"], 0);
+    // A server that stops has counted everything.
+    server.restart(|| ()).unwrap();
+    let after = asked_for(&server);
+
+    let bytes = |name: &str| {
+        told["relations"][name]["reads"]["bytes"]
+            .as_u64()
+            .unwrap_or(0)
+    };
+    let (all, unknown) = (told["reads"]["bytes"].as_u64().unwrap(), bytes("[unknown]"));
+    assert!(all > 100 << 20, "{all}");
+    assert!(
+        unknown * 200 <= all,
+        "{unknown} of {all} read bytes are not attributed: {}",
+        told["relations"]
+    );
+    let (mut asked, mut traced) = (0, 0);
+    for (name, blocks) in &after {
+        let blocks = blocks - before.get(name).unwrap_or(&0);
+        asked += blocks * BLOCK;
+        traced += bytes(name);
+        // A request that spans two files is counted for the first.
+        if blocks > 2_000 {
+            let ratio = bytes(name) as f64 / (blocks * BLOCK) as f64;
+            assert!(
+                (0.97..=1.03).contains(&ratio),
+                "{name}: {} traced, {blocks} blocks",
+                bytes(name)
+            );
+        }
+    }
+    let ratio = traced as f64 / asked as f64;
+    eprintln!(
+        "{unknown} of {all} read bytes unknown; of relations {traced} traced, {asked} asked for"
+    );
+    assert!(
+        (0.99..=1.01).contains(&ratio),
+        "{traced} traced of {asked} asked for"
+    );
+    server.stop().unwrap();
+}
