@@ -13,7 +13,7 @@ struct Tool {
     skippable: bool,
 }
 
-const TOOLS: [Tool; 9] = [
+const TOOLS: [Tool; 11] = [
     Tool {
         path: "/usr/lib/postgresql/15/bin/postgres",
         package: "postgresql-15",
@@ -30,6 +30,18 @@ const TOOLS: [Tool; 9] = [
         path: "/usr/sbin/pgbouncer",
         package: "pgbouncer",
         why: "a pooler to run a load through",
+        skippable: true,
+    },
+    Tool {
+        path: "/usr/bin/python3",
+        package: "python3",
+        why: "plays a service manager",
+        skippable: false,
+    },
+    Tool {
+        path: "/usr/lib/python3/dist-packages/prometheus_client",
+        package: "python3-prometheus-client",
+        why: "reads the TP monitor's metrics",
         skippable: true,
     },
     Tool {

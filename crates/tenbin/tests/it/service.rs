@@ -67,7 +67,7 @@ impl Manager {
             .env("NOTIFY_SOCKET", &path)
             .stdout(Stdio::piped())
             .spawn()
-            .expect("python3");
+            .unwrap();
         let said = BufReader::new(process.stdout.take().unwrap());
         let mut manager = Self {
             process,
