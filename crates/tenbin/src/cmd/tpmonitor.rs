@@ -37,7 +37,7 @@ const AFTER_HELP: &str = "\
 Examples:
   tenbin tpmonitor --server postgres://bench:secret@db.example/ --pool-size 20
   tenbin tpmonitor --server postgres://bench@127.0.0.1/ --listen 127.0.0.1:6432 --mode session
-  tenbin tpmonitor --server 'postgres://bench:secret@db.example/?sslmode=verify-full&sslrootcert=ca.crt'
+  tenbin tpmonitor --server 'postgres://db.example/?sslmode=verify-full'
   tenbin tpmonitor --config /etc/tenbin/tpmonitor.toml
   psql -h 127.0.0.1 -p 6432 -d tenbin -c 'SHOW POOLS'
 
