@@ -1,5 +1,45 @@
 //! What a check of the data found.
 
+use crate::load::server_message;
+
+/// Checks that could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// The options make no sense.
+    #[error("cannot check over {0} connections; give 1 to 256")]
+    Threads(u32),
+    /// No connection could be had.
+    #[error("cannot connect to check: {}", server_message(.0))]
+    Connect(postgres::Error),
+    /// There is no whole load of tenbin's.
+    #[error("cannot check schema {schema}: {found}; {mend}")]
+    NotLoaded {
+        /// Schema looked into.
+        schema: String,
+        /// What is there instead.
+        found: String,
+        /// What to do about it.
+        mend: String,
+    },
+    /// Stopped by the stop flag.
+    #[error("checking was stopped before it was done")]
+    Stopped,
+    /// The server refused, or the connection was lost.
+    #[error("cannot check ({during}): {}", server_message(.answer))]
+    Server {
+        /// What was being checked.
+        during: String,
+        /// What the server said.
+        answer: postgres::Error,
+    },
+}
+
+/// What the server answered while something was being checked.
+pub(crate) fn server(during: impl Into<String>) -> impl FnOnce(postgres::Error) -> CheckError {
+    let during = during.into();
+    move |answer| CheckError::Server { during, answer }
+}
+
 /// What a check found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {

@@ -1,7 +1,7 @@
 //! What the tables hold before a run, and whether they hold what they should after it.
 
 use super::prepare::Tables;
-use crate::exit::{Class, Failure, Result};
+use crate::exit::Result;
 use crate::live::Live;
 use crate::place::Place;
 use crate::run::recorded;
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use tenbin_record::Check;
 use tenbin_rte::Driven;
 use tenbin_workload::Tally;
-use tenbin_workload::bank::{self, CheckError, Design, Ran, Sums, Watch};
+use tenbin_workload::bank::{self, Design, Ran, Sums, Watch};
 
 /// The tables of a run.
 pub(super) struct Ledger {
@@ -98,15 +98,4 @@ pub(crate) fn check(
     let (client, schema) = (place.server.connect()?, place.schema()?);
     let results = bank::check(design, &schema, client, watch, stop)?;
     Ok(results.into_iter().map(recorded).collect())
-}
-
-impl From<CheckError> for Failure {
-    fn from(error: CheckError) -> Self {
-        let class = match &error {
-            CheckError::NotLoaded { .. } => Class::BadInput,
-            CheckError::Stopped => Class::Interrupted,
-            CheckError::Server { .. } => Class::Environment,
-        };
-        Self::new(class, anyhow::Error::new(error))
-    }
 }

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use tenbin_record::Check;
+use tenbin_workload::check::CheckError;
 use tenbin_workload::tpcc::Rules;
-use tenbin_workload::tpcc::checks::{self, CheckError};
+use tenbin_workload::tpcc::checks;
 use tenbin_workload::tpcc::load::{self, Existing, LoadOptions, Meta};
 
 /// Tablespaces that an embedded server must have: those named by a directory get a name of our own.

@@ -1,14 +1,14 @@
 //! Loading what is missing, taking what is there, refusing what is not ours.
 
 use super::args::LoadArgs;
-use crate::exit::{Class, Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::live::Live;
 use crate::place::Place;
 use crate::run::{cores, loading, recorded};
 use postgres::NoTls;
 use std::sync::atomic::AtomicBool;
 use tenbin_record::Check;
-use tenbin_workload::tpch::{self, CheckError, Existing, LoadOptions, Meta, Scale};
+use tenbin_workload::tpch::{self, Existing, LoadOptions, Meta, Scale};
 
 /// Loads TPC-H, or (`reuse`) takes what an earlier load left.
 pub(crate) fn load(
@@ -63,15 +63,4 @@ pub(crate) fn check(place: &Place, quiet: bool, stop: &AtomicBool) -> Result<Vec
         &mut |what| live.step(&format!("checking {what} …")),
     )?;
     Ok(results.into_iter().map(recorded).collect())
-}
-
-impl From<CheckError> for Failure {
-    fn from(error: CheckError) -> Self {
-        let class = match &error {
-            CheckError::NotLoaded { .. } => Class::BadInput,
-            CheckError::Stopped => Class::Interrupted,
-            CheckError::Server { .. } => Class::Environment,
-        };
-        Self::new(class, anyhow::Error::new(error))
-    }
 }

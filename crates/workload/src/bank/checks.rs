@@ -1,44 +1,14 @@
 //! Consistency: nothing of what was moved got lost on the way.
 
 use super::{Design, Existing, Meta, Size, Table, inspect};
-use crate::check::{CheckResult, Verdict};
-use crate::load::{quoted, server_message};
+use crate::check::{CheckError, CheckResult, Verdict, server};
+use crate::load::quoted;
 use postgres::{Client, NoTls, Transaction};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How often the stop flag is looked at.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Checks that could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// There is no whole bank.
-    #[error("cannot check schema {schema}: {found}; {mend}")]
-    NotLoaded {
-        /// Schema looked into.
-        schema: String,
-        /// What is there instead.
-        found: String,
-        /// What to do about it.
-        mend: String,
-    },
-    /// Stopped by the stop flag.
-    #[error("checking was stopped before it was done")]
-    Stopped,
-    /// The server refused, or the connection was lost.
-    #[error("cannot check ({during}): {}", server_message(.answer))]
-    Server {
-        /// What was being checked.
-        during: &'static str,
-        /// What the server said.
-        answer: postgres::Error,
-    },
-}
-
-fn server(during: &'static str) -> impl FnOnce(postgres::Error) -> CheckError {
-    move |answer| CheckError::Server { during, answer }
-}
 
 /// What the tables hold in sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@ use super::marker::{self, Existing, Meta};
 use super::plan::{self, INDEX_BYTES, ROW_BYTES, Rows};
 use super::{Design, Size, Table, ddl};
 use crate::load::claim::{self, asking};
-use crate::load::{Aftermath, Failure, LoadError, Progress, quoted, work};
+use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, quoted, work};
 use postgres::Client;
 use std::sync::atomic::AtomicBool;
 
@@ -47,15 +47,6 @@ impl LoadOptions {
     }
 }
 
-/// A load that is whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
-    /// What the marker says.
-    pub meta: Meta,
-    /// Rows and bytes sent, and the time it took.
-    pub progress: Progress,
-}
-
 /// Loads the bank.
 ///
 /// `connect` is called `threads` + 1 times. `stop` may be set at any time: the
@@ -70,7 +61,7 @@ pub fn load<C>(
     connect: C,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Loaded, LoadError>
+) -> Result<Loaded<Meta>, LoadError>
 where
     C: Fn() -> Result<Client, postgres::Error>,
 {

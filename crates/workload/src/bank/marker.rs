@@ -2,6 +2,7 @@
 //! whole, and what has run on it since.
 
 use super::{Design, LoadOptions, Size, Table};
+use crate::load::claim::present;
 use crate::load::{Failure, quoted};
 use postgres::{Client, GenericClient};
 
@@ -75,15 +76,7 @@ pub fn inspect(
     let tables = Table::ALL.map(|table| design.table(table));
     let marker = name(design);
     let names: Vec<&str> = tables.into_iter().chain([marker]).collect();
-    let mut relations: Vec<String> = client
-        .query(
-            "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-             WHERE n.nspname = $1 AND c.relname = ANY ($2) ORDER BY 1",
-            &[&schema, &names],
-        )?
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
+    let mut relations = present(client, schema, &names)?;
     if relations.is_empty() {
         return Ok(Existing::Nothing);
     }

@@ -13,9 +13,9 @@ mod moved;
 mod plan;
 mod tally;
 
-pub use checks::{CheckError, Sums, Watch, check, sums};
+pub use checks::{Sums, Watch, check, sums};
 pub use design::{Design, Size, Table};
-pub use load::{LoadOptions, Loaded, load, required_bytes};
+pub use load::{LoadOptions, load, required_bytes};
 pub use marker::{Existing, Meta, Past, Ran, SCHEMA_VERSION, inspect, mark_ran};
 pub use moved::Moved;
 pub use tally::{BankTally, Move};

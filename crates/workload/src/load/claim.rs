@@ -37,6 +37,20 @@ pub(crate) fn ask(client: &mut Client) -> Result<Asked, LoadError> {
     })
 }
 
+/// Which of these relations `schema` has, in order.
+pub(crate) fn present(
+    client: &mut Client,
+    schema: &str,
+    names: &[&str],
+) -> Result<Vec<String>, postgres::Error> {
+    let rows = client.query(
+        "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+         WHERE n.nspname = $1 AND c.relname = ANY ($2) ORDER BY 1",
+        &[&schema, &names],
+    )?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// Keeps other loads out of the schema for as long as the connection lasts. The lock is waited for
 /// a little: the server takes a moment to notice that the connection of an earlier load is gone.
 pub(crate) fn lock(marker: &str, schema: &str, client: &mut Client) -> Result<(), LoadError> {

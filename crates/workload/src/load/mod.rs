@@ -13,6 +13,15 @@ pub use error::{Aftermath, LoadError};
 pub(crate) use error::{Failure, server_message};
 pub use plan::Stage;
 
+/// A load that is whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded<M> {
+    /// What the marker says.
+    pub meta: M,
+    /// Rows and bytes sent, and the time it took.
+    pub progress: Progress,
+}
+
 /// An identifier as it stands in SQL.
 pub(crate) fn quoted(identifier: &str) -> String {
     format!("\"{}\"", identifier.replace('"', "\"\""))

@@ -3,8 +3,8 @@
 use super::answers::{self, differences};
 use super::rows::lines_by_key;
 use super::{Existing, Meta, QUERIES, Query, Scale, Table, inspect};
-use crate::check::{CheckResult, Verdict};
-use crate::load::{quoted, server_message};
+use crate::check::{CheckError, CheckResult, Verdict, server};
+use crate::load::quoted;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::fmt::Write as _;
 use std::io::BufRead as _;
@@ -13,37 +13,6 @@ use std::time::Duration;
 
 /// How often the stop flag is looked at.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Checks that could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// There is no whole TPC-H.
-    #[error("cannot check schema {schema}: {found}; {mend}")]
-    NotLoaded {
-        /// Schema looked into.
-        schema: String,
-        /// What is there instead.
-        found: String,
-        /// What to do about it.
-        mend: &'static str,
-    },
-    /// Stopped by the stop flag.
-    #[error("checking was stopped before it was done")]
-    Stopped,
-    /// The server refused, or the connection was lost.
-    #[error("cannot check ({during}): {}", server_message(.answer))]
-    Server {
-        /// What was being checked.
-        during: String,
-        /// What the server said.
-        answer: postgres::Error,
-    },
-}
-
-fn server(during: impl Into<String>) -> impl FnOnce(postgres::Error) -> CheckError {
-    let during = during.into();
-    move |answer| CheckError::Server { during, answer }
-}
 
 /// Checks TPC-H in `schema`: numbers of rows, the orders' totals, every row against dbgen's, and
 /// at scale 1 the answers to the 22 queries. `step` is told what comes next.
@@ -102,7 +71,7 @@ fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
     Err(CheckError::NotLoaded {
         schema: schema.to_owned(),
         found,
-        mend,
+        mend: mend.into(),
     })
 }
 

@@ -5,7 +5,7 @@ use super::plan;
 use super::rows::Rows;
 use super::{Scale, Table};
 use crate::load::claim::{self, asking};
-use crate::load::{Aftermath, Failure, LoadError, Progress, work};
+use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, work};
 use postgres::Client;
 use std::sync::atomic::AtomicBool;
 
@@ -42,15 +42,6 @@ impl LoadOptions {
     }
 }
 
-/// A load that is whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
-    /// What the marker says.
-    pub meta: Meta,
-    /// Rows and bytes sent, and the time it took.
-    pub progress: Progress,
-}
-
 /// Loads TPC-H.
 ///
 /// `connect` is called `threads` + 1 times. `stop` may be set at any time: the
@@ -65,7 +56,7 @@ pub fn load<C>(
     connect: C,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Loaded, LoadError>
+) -> Result<Loaded<Meta>, LoadError>
 where
     C: Fn() -> Result<Client, postgres::Error>,
 {

@@ -1,6 +1,7 @@
 //! The marker `tenbin_load_tpch`: what tenbin made, whether it is whole, what refreshed it since.
 
 use super::{LoadOptions, Scale, Table};
+use crate::load::claim::present;
 use crate::load::{Failure, quoted};
 use postgres::{Client, GenericClient};
 
@@ -58,15 +59,7 @@ pub fn inspect(client: &mut Client, schema: &str) -> Result<Existing, postgres::
         .into_iter()
         .chain([MARKER])
         .collect();
-    let mut taken: Vec<String> = client
-        .query(
-            "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-             WHERE n.nspname = $1 AND c.relname = ANY ($2) ORDER BY 1",
-            &[&schema, &names],
-        )?
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
+    let mut taken = present(client, schema, &names)?;
     if taken.is_empty() {
         return Ok(Existing::Nothing);
     }

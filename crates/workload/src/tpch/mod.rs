@@ -18,8 +18,8 @@ mod scale;
 mod schema;
 pub mod test;
 
-pub use checks::{CheckError, check, output};
-pub use load::{LoadOptions, Loaded, load, required_bytes};
+pub use checks::{check, output};
+pub use load::{LoadOptions, load, required_bytes};
 pub use marker::{Existing, Meta, SCHEMA_VERSION, inspect};
 pub use order::{STREAMS_MAX, order};
 pub use queries::{QUERIES, Query, draw};

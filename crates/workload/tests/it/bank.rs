@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenbin_server::{Embedded, Options, Source};
 use tenbin_workload::bank::{
-    Design, Existing, LoadOptions, Loaded, Ran, Size, Table, check, inspect, load, mark_ran,
+    Design, Existing, LoadOptions, Meta, Ran, Size, Table, check, inspect, load, mark_ran,
 };
 use tenbin_workload::check::Verdict;
 use tenbin_workload::load::{Aftermath, LoadError};
@@ -19,7 +19,10 @@ fn options(design: Design) -> LoadOptions {
     LoadOptions::new(design, Size::pgbench(1))
 }
 
-fn load_into(database: &Database, options: &LoadOptions) -> Result<Loaded, LoadError> {
+fn load_into(
+    database: &Database,
+    options: &LoadOptions,
+) -> Result<tenbin_workload::load::Loaded<Meta>, LoadError> {
     let stop = AtomicBool::new(false);
     load(
         options,

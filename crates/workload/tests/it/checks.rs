@@ -2,8 +2,9 @@
 
 use crate::support::{Database, failed, small, small_options};
 use std::sync::atomic::AtomicBool;
+use tenbin_workload::check::CheckError;
 use tenbin_workload::check::Verdict;
-use tenbin_workload::tpcc::checks::{CheckError, check};
+use tenbin_workload::tpcc::checks::check;
 use tenbin_workload::tpcc::load::mark_ran;
 
 /// One New-Order as the standard wants it (clause 2.4.2.2): order 51 of district (1, 1), two lines,

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tenbin_server::{Embedded, Options};
 use tenbin_workload::check::{CheckResult, Verdict};
+use tenbin_workload::load::Loaded;
 use tenbin_workload::load::{LoadError, Progress};
 use tenbin_workload::tpcc::checks;
-use tenbin_workload::tpcc::load::{self, LoadOptions, Loaded};
+use tenbin_workload::tpcc::load::{self, LoadOptions, Meta};
 use tenbin_workload::tpcc::rules::Rules;
 
 /// The server that all tests share; it is gone when the last of them is done.
@@ -75,7 +76,7 @@ impl Database {
             .unwrap_or_else(|| "NULL".into())
     }
 
-    pub(crate) fn load(&self, options: &LoadOptions) -> Result<Loaded, LoadError> {
+    pub(crate) fn load(&self, options: &LoadOptions) -> Result<Loaded<Meta>, LoadError> {
         self.load_watched(options, &AtomicBool::new(false), &mut |_| ())
     }
 
@@ -84,7 +85,7 @@ impl Database {
         options: &LoadOptions,
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&Progress),
-    ) -> Result<Loaded, LoadError> {
+    ) -> Result<Loaded<Meta>, LoadError> {
         load::load(options, || self.config().connect(NoTls), stop, progress)
     }
 

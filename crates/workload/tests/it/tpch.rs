@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use tenbin_workload::check::Verdict;
 use tenbin_workload::load::{Aftermath, LoadError};
 use tenbin_workload::tpch::{
-    Existing, LoadOptions, Loaded, QUERIES, Query, Scale, Table, age, check, draw, inspect, lines,
+    Existing, LoadOptions, Meta, QUERIES, Query, Scale, Table, age, check, draw, inspect, lines,
     load, order, output, refresh, test,
 };
 
@@ -16,7 +16,10 @@ fn options(scale: &str) -> LoadOptions {
     LoadOptions::new(scale.parse().unwrap())
 }
 
-fn load_into(database: &Database, options: &LoadOptions) -> Result<Loaded, LoadError> {
+fn load_into(
+    database: &Database,
+    options: &LoadOptions,
+) -> Result<tenbin_workload::load::Loaded<Meta>, LoadError> {
     let stop = AtomicBool::new(false);
     load(
         options,

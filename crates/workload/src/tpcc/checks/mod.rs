@@ -7,8 +7,8 @@
 use super::load::{self, Existing, Meta};
 use super::population::stock_quantities;
 use super::rules::Rules;
-use crate::check::{CheckResult, Verdict};
-use crate::load::{quoted, server_message};
+use crate::check::{CheckError, CheckResult, Verdict, server};
+use crate::load::quoted;
 use postgres::types::ToSql;
 use postgres::{Client, Row, Statement};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -75,38 +75,6 @@ const CHECKS: [(&str, &str, &str); 15] = [
 
 /// Position of condition 11 in [`CHECKS`].
 const ELEVENTH: usize = 10;
-
-/// Checks that could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum CheckError {
-    /// The options make no sense.
-    #[error("cannot check over {0} connections; give 1 to 256")]
-    Threads(u32),
-    /// No connection could be had.
-    #[error("cannot connect to check: {}", server_message(.0))]
-    Connect(postgres::Error),
-    /// There is no whole TPC-C database that tenbin loaded.
-    #[error("cannot check schema {schema}: {found}; {mend}")]
-    NotLoaded {
-        /// Schema looked into.
-        schema: String,
-        /// What is there instead.
-        found: String,
-        /// What to do about it.
-        mend: &'static str,
-    },
-    /// Stopped by the stop flag.
-    #[error("checking was stopped before it was done")]
-    Stopped,
-    /// The server refused, or the connection was lost.
-    #[error("cannot check ({during}): {}", server_message(.answer))]
-    Server {
-        /// What was being checked.
-        during: String,
-        /// What the server said.
-        answer: postgres::Error,
-    },
-}
 
 /// A statement to run, and over which warehouses.
 #[derive(Debug, Clone, Copy)]
@@ -193,13 +161,8 @@ fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
     Err(CheckError::NotLoaded {
         schema: schema.to_owned(),
         found,
-        mend,
+        mend: mend.into(),
     })
-}
-
-fn server(during: impl Into<String>) -> impl FnOnce(postgres::Error) -> CheckError {
-    let during = during.into();
-    move |answer| CheckError::Server { during, answer }
 }
 
 /// Everything to do, the largest first.

@@ -1,5 +1,6 @@
 //! The marker `tenbin_load`: what tenbin made here, and whether it is whole.
 
+use crate::load::claim::present;
 use crate::load::{Failure, quoted};
 use crate::tpcc::random::NuRandC;
 use crate::tpcc::schema::Table;
@@ -53,15 +54,7 @@ pub fn inspect(client: &mut Client, schema: &str) -> Result<Existing, postgres::
         .map(|table| table.name())
         .chain([MARKER])
         .collect();
-    let mut taken: Vec<String> = client
-        .query(
-            "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
-             WHERE n.nspname = $1 AND c.relname = ANY ($2) ORDER BY 1",
-            &[&schema, &names],
-        )?
-        .iter()
-        .map(|row| row.get(0))
-        .collect();
+    let mut taken = present(client, schema, &names)?;
     if taken.is_empty() {
         return Ok(Existing::Nothing);
     }

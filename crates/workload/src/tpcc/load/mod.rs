@@ -18,7 +18,7 @@ use super::population::Population;
 use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
-use crate::load::{Aftermath, Failure, LoadError, Progress, quoted, work};
+use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, quoted, work};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::collections::BTreeMap;
@@ -67,15 +67,6 @@ impl Default for LoadOptions {
     }
 }
 
-/// A load that is whole.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
-    /// What the marker says.
-    pub meta: Meta,
-    /// Rows and bytes sent, and the time it took.
-    pub progress: Progress,
-}
-
 /// Loads a TPC-C database.
 ///
 /// `connect` is called `threads` + 1 times. `stop` may be set at any time: the
@@ -90,7 +81,7 @@ pub fn load<C>(
     connect: C,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Loaded, LoadError>
+) -> Result<Loaded<Meta>, LoadError>
 where
     C: Fn() -> Result<Client, postgres::Error>,
 {
@@ -336,7 +327,7 @@ fn fill(
     workers: Vec<Client>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
-) -> Result<Loaded, Failure> {
+) -> Result<Loaded<Meta>, Failure> {
     let row = control
         .query_one(
             "SELECT (extract(epoch FROM started_at - '2000-01-01 00:00+00') * 1e6)::bigint \
