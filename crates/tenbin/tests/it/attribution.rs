@@ -133,11 +133,12 @@ fn the_reads_of_a_tpcc_run_are_those_that_the_server_counts() {
         TENBIN,
         &["load", "tpcc", "--dsn", &dsn(&server), "--warehouses", "2"],
     );
-    server
-        .connect()
-        .unwrap()
-        .batch_execute("SELECT pg_stat_reset()")
-        .unwrap();
+    // A load leaves pages that were never written at the end of its files: a server that reads
+    // them counts a read, but no device is asked. Tables written anew have none.
+    for statement in ["VACUUM FULL", "SELECT pg_stat_reset()"] {
+        let mut session = server.connect().unwrap();
+        session.batch_execute(statement).unwrap();
+    }
     let drop_caches = || {
         rustix::fs::sync();
         std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
@@ -167,22 +168,21 @@ fn the_reads_of_a_tpcc_run_are_those_that_the_server_counts() {
         let blocks = blocks - before.get(name).unwrap_or(&0);
         asked += blocks * BLOCK;
         traced += bytes(name);
-        // A request that spans two files is counted for the first.
-        if blocks > 2_000 {
-            let ratio = bytes(name) as f64 / (blocks * BLOCK) as f64;
-            assert!(
-                (0.97..=1.03).contains(&ratio),
-                "{name}: {} traced, {blocks} blocks",
-                bytes(name)
-            );
-        }
+        // Two processes that want the same block at once are two reads of the server and one of
+        // the device; nothing else sets the two apart.
+        let missing = blocks.abs_diff(bytes(name) / BLOCK);
+        assert!(
+            missing <= 2 + blocks / 200,
+            "{name}: {} bytes traced, {blocks} blocks asked for",
+            bytes(name)
+        );
     }
     let ratio = traced as f64 / asked as f64;
     eprintln!(
         "{unknown} of {all} read bytes unknown; of relations {traced} traced, {asked} asked for"
     );
     assert!(
-        (0.99..=1.01).contains(&ratio),
+        (0.998..=1.002).contains(&ratio),
         "{traced} traced of {asked} asked for"
     );
     server.stop().unwrap();
