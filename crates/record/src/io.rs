@@ -1,7 +1,7 @@
 //! `io.parquet`: one row per I/O of a block device, in the order of their issue.
 
 use crate::RecordError;
-use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter, Written};
+use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter, Written, name};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::Result as ParquetResult;
 use std::collections::HashMap;
@@ -240,17 +240,6 @@ impl Ios {
     }
 }
 
-fn names(
-    rows: &[IoRow],
-    columns: &mut ColumnsOut<'_>,
-    pick: fn(&IoRow) -> &'static str,
-) -> ParquetResult<()> {
-    columns.put_all::<ByteArrayType>(
-        rows.iter()
-            .map(|row| ByteArray::from(pick(row).as_bytes().to_vec())),
-    )
-}
-
 impl Table for Ios {
     type Row = IoRow;
     const SCHEMA: &'static str = "tenbin.io/1";
@@ -286,13 +275,13 @@ impl Table for Ios {
         self.texts(rows, columns, |row| &row.device)?;
         columns.put_all::<Int64Type>(rows.iter().map(|row| row.sector.cast_signed()))?;
         columns.put_all::<Int32Type>(rows.iter().map(|row| row.bytes.cast_signed()))?;
-        names(rows, columns, |row| row.operation.name())?;
+        columns.put_all::<ByteArrayType>(rows.iter().map(|row| name(row.operation.name())))?;
         self.texts(rows, columns, |row| &row.flags)?;
         columns.put_all::<BoolType>(rows.iter().map(|row| row.failed))?;
         columns.put_all::<Int32Type>(rows.iter().map(|row| row.pid.cast_signed()))?;
         self.texts(rows, columns, |row| &row.process)?;
-        names(rows, columns, |row| row.purpose.name())?;
-        names(rows, columns, |row| row.evidence.name())?;
+        columns.put_all::<ByteArrayType>(rows.iter().map(|row| name(row.purpose.name())))?;
+        columns.put_all::<ByteArrayType>(rows.iter().map(|row| name(row.evidence.name())))?;
         self.optional(rows, columns, |row| row.file.as_ref())?;
         self.optional(rows, columns, |row| row.relation.as_ref())?;
         self.optional(rows, columns, |row| row.fork.as_ref())?;

@@ -1,6 +1,7 @@
 //! Parquet files of plain rows: a writer with its own thread and flat memory, and a reader.
 
 use crate::RecordError;
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::reader::get_typed_column_reader;
 use parquet::data_type::{ByteArray, DataType};
@@ -23,6 +24,8 @@ use std::thread::JoinHandle;
 pub(crate) const GROUP_ROWS: usize = 16_384;
 /// Rows of one message to the writer's thread.
 const CHUNK_ROWS: usize = 4_096;
+/// Values of a column that are handed over at a time.
+const BATCH_ROWS: usize = 1_024;
 /// Messages that may wait for the writer's thread.
 const QUEUED_CHUNKS: usize = 16;
 /// Key of the file's metadata that names its schema.
@@ -55,41 +58,59 @@ pub(crate) struct ColumnsOut<'a> {
 }
 
 impl ColumnsOut<'_> {
-    /// Writes the next column; `present` tells which rows have a value when the column is optional.
-    pub(crate) fn put<T: DataType>(
-        &mut self,
-        values: &[T::T],
-        present: Option<&[i16]>,
-    ) -> ParquetResult<()> {
-        let mut column = self
-            .group
-            .next_column()?
-            .ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
-        column.typed::<T>().write_batch(values, present, None)?;
-        column.close()
-    }
-
     /// Writes the next column, every row of which has a value.
     pub(crate) fn put_all<T: DataType>(
         &mut self,
-        values: impl Iterator<Item = T::T>,
+        mut values: impl Iterator<Item = T::T>,
     ) -> ParquetResult<()> {
-        self.put::<T>(&values.collect::<Vec<_>>(), None)
+        self.put::<T>(
+            |batch, _| batch.extend(values.by_ref().take(BATCH_ROWS)),
+            false,
+        )
     }
 
     /// Writes the next column, which is optional.
     pub(crate) fn put_optional<T: DataType>(
         &mut self,
-        values: impl Iterator<Item = Option<T::T>>,
+        mut values: impl Iterator<Item = Option<T::T>>,
     ) -> ParquetResult<()> {
-        let mut present = Vec::new();
-        let mut some = Vec::new();
-        for value in values {
-            present.push(i16::from(value.is_some()));
-            some.extend(value);
-        }
-        self.put::<T>(&some, Some(&present))
+        let fill = |batch: &mut Vec<T::T>, present: &mut Vec<i16>| {
+            for value in values.by_ref().take(BATCH_ROWS) {
+                present.push(i16::from(value.is_some()));
+                batch.extend(value);
+            }
+        };
+        self.put::<T>(fill, true)
     }
+
+    /// Writes the next column in batches that stay in the processor's cache, which the server under
+    /// test wants, too. `fill` adds the next values, and which rows have one when that is asked.
+    fn put<T: DataType>(
+        &mut self,
+        mut fill: impl FnMut(&mut Vec<T::T>, &mut Vec<i16>),
+        optional: bool,
+    ) -> ParquetResult<()> {
+        let mut column = self
+            .group
+            .next_column()?
+            .ok_or_else(|| ParquetError::General("more columns than the schema has".into()))?;
+        let (mut batch, mut present) = (Vec::with_capacity(BATCH_ROWS), Vec::new());
+        loop {
+            fill(&mut batch, &mut present);
+            if batch.is_empty() && present.is_empty() {
+                return column.close();
+            }
+            let levels = optional.then_some(present.as_slice());
+            column.typed::<T>().write_batch(&batch, levels, None)?;
+            batch.clear();
+            present.clear();
+        }
+    }
+}
+
+/// A name of the program's own as a value of a column.
+pub(crate) fn name(name: &'static str) -> ByteArray {
+    ByteArray::from(Bytes::from_static(name.as_bytes()))
 }
 
 /// What a writer wrote, and what that took.

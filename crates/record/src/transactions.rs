@@ -1,9 +1,9 @@
 //! `transactions.parquet`: one row per transaction.
 
 use crate::RecordError;
-use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter, Written};
+use crate::table::{ColumnsIn, ColumnsOut, Table, TableReader, TableWriter, Written, name};
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
-use parquet::errors::Result as ParquetResult;
+use parquet::errors::{ParquetError, Result as ParquetResult};
 use std::path::Path;
 
 /// How a transaction ended.
@@ -83,10 +83,6 @@ const KINDS_KEY: &str = "tenbin.kinds";
 pub(crate) struct Transactions {
     kinds: Vec<ByteArray>,
     names: String,
-    outcomes: [ByteArray; Outcome::ALL.len()],
-    texts: Vec<ByteArray>,
-    longs: Vec<i64>,
-    ints: Vec<i32>,
 }
 
 impl Transactions {
@@ -97,33 +93,7 @@ impl Transactions {
                 .map(|kind| ByteArray::from(kind.as_str()))
                 .collect(),
             names: serde_json::Value::from(kinds).to_string(),
-            outcomes: Outcome::ALL.map(|outcome| ByteArray::from(outcome.name())),
-            texts: Vec::new(),
-            longs: Vec::new(),
-            ints: Vec::new(),
         }
-    }
-
-    fn longs(
-        &mut self,
-        rows: &[TransactionRow],
-        columns: &mut ColumnsOut<'_>,
-        value: fn(&TransactionRow) -> i64,
-    ) -> ParquetResult<()> {
-        self.longs.clear();
-        self.longs.extend(rows.iter().map(value));
-        columns.put::<Int64Type>(&self.longs, None)
-    }
-
-    fn ints(
-        &mut self,
-        rows: &[TransactionRow],
-        columns: &mut ColumnsOut<'_>,
-        value: fn(&TransactionRow) -> i32,
-    ) -> ParquetResult<()> {
-        self.ints.clear();
-        self.ints.extend(rows.iter().map(value));
-        columns.put::<Int32Type>(&self.ints, None)
     }
 }
 
@@ -153,26 +123,19 @@ impl Table for Transactions {
         rows: &[TransactionRow],
         columns: &mut ColumnsOut<'_>,
     ) -> ParquetResult<()> {
-        self.longs(rows, columns, |row| row.start_ns)?;
-        self.longs(rows, columns, |row| row.response_ns.cast_signed())?;
-        self.longs(rows, columns, |row| row.wait_ns.cast_signed())?;
-        self.ints(rows, columns, |row| row.terminal.cast_signed())?;
-        self.texts.clear();
-        for row in rows {
-            let kind = self.kinds.get(usize::from(row.kind)).ok_or_else(|| {
-                let reason = format!("a row of kind {}, of {}", row.kind, self.kinds.len());
-                parquet::errors::ParquetError::General(reason)
-            })?;
-            self.texts.push(kind.clone());
+        let kinds = &self.kinds;
+        if let Some(row) = rows.iter().find(|row| usize::from(row.kind) >= kinds.len()) {
+            let reason = format!("a row of kind {}, of {}", row.kind, kinds.len());
+            return Err(ParquetError::General(reason));
         }
-        columns.put::<ByteArrayType>(&self.texts, None)?;
-        self.texts.clear();
-        self.texts.extend(
-            rows.iter()
-                .map(|row| self.outcomes[row.outcome as usize].clone()),
-        );
-        columns.put::<ByteArrayType>(&self.texts, None)?;
-        self.ints(rows, columns, |row| i32::from(row.retries))
+        let kind = |row: &TransactionRow| kinds[usize::from(row.kind)].clone();
+        columns.put_all::<Int64Type>(rows.iter().map(|row| row.start_ns))?;
+        columns.put_all::<Int64Type>(rows.iter().map(|row| row.response_ns.cast_signed()))?;
+        columns.put_all::<Int64Type>(rows.iter().map(|row| row.wait_ns.cast_signed()))?;
+        columns.put_all::<Int32Type>(rows.iter().map(|row| row.terminal.cast_signed()))?;
+        columns.put_all::<ByteArrayType>(rows.iter().map(kind))?;
+        columns.put_all::<ByteArrayType>(rows.iter().map(|row| name(row.outcome.name())))?;
+        columns.put_all::<Int32Type>(rows.iter().map(|row| i32::from(row.retries)))
     }
 }
 
