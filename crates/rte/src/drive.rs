@@ -61,9 +61,10 @@ pub fn drive<W: Workload>(
     }
     let any_deferred = kinds.iter().any(|kind| kind.deferred);
     allow_files(options, any_deferred)?;
-    let _awake = match options.processors {
+    let awake = match options.processors {
         Processors::StayAwake => Some(Awake::keep().map_err(DriveError::Awake)?),
-        Processors::MaySleep => None,
+        Processors::StayAwakeForMoments if options.has_moments() => Awake::keep().ok(),
+        Processors::StayAwakeForMoments | Processors::MaySleep => None,
     };
     let threads = options.threads();
     let control = Control::new(threads);
@@ -77,7 +78,9 @@ pub fn drive<W: Workload>(
         board: &board,
         threads,
     };
-    in_threads(&common, any_deferred, sink, progress, stop)
+    let mut driven = in_threads(&common, any_deferred, sink, progress, stop)?;
+    driven.usage.stayed_awake = awake.is_some();
+    Ok(driven)
 }
 
 /// Starts all threads and waits for them.

@@ -36,7 +36,7 @@ pub enum DriveError {
     },
     /// Processors cannot be kept awake.
     #[error(
-        "could not keep the processors awake (/dev/cpu_dma_latency): {0}; run as root, or leave --stay-awake out"
+        "could not keep the processors awake (/dev/cpu_dma_latency): {0}; run as root, or leave out --stay-awake always"
     )]
     Awake(#[source] std::io::Error),
     /// The operating system refused something that the event loop needs.

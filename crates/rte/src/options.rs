@@ -1,5 +1,6 @@
 //! How a workload is to be driven.
 
+use crate::awake::Awake;
 use crate::error::DriveError;
 use std::time::Duration;
 
@@ -46,6 +47,16 @@ pub enum Processors {
     MaySleep,
     /// They are kept awake, so that threads wake on time: a server's on this machine, too. Root's.
     StayAwake,
+    /// They are kept awake if that is permitted and transactions are due at moments: paced, or arriving.
+    StayAwakeForMoments,
+}
+
+impl Processors {
+    /// # Errors
+    /// When this process may not keep processors awake.
+    pub fn may_stay_awake() -> Result<(), DriveError> {
+        Awake::keep().map(drop).map_err(DriveError::Awake)
+    }
 }
 
 /// Where named statements are kept.

@@ -318,6 +318,8 @@ pub struct Usage {
     pub rss_max_bytes: u64,
     /// Time that driving threads stood still because recording could not keep up, all phases, seconds.
     pub recording_stall_s: f64,
+    /// Whether processors were kept awake.
+    pub stayed_awake: bool,
 }
 
 #[cfg(test)]

@@ -169,7 +169,7 @@ pub(crate) fn driver<T: Tally>(
         cpu_recording_s: usage.cpu_recording_s,
         cpu_per_transaction_us: (completed > 0).then(|| cpu_us / completed as f64),
         rss_max_bytes: usage.rss_max_bytes,
-        stay_awake: options.processors == tenbin_rte::Processors::StayAwake,
+        stay_awake: usage.stayed_awake,
         lateness_ms: record::Lateness {
             p50: lateness.p50,
             p99: lateness.p99,

@@ -31,9 +31,9 @@ pub(crate) struct ClientArgs {
     /// Attempts at a transaction that fails to serialize or deadlocks
     #[arg(long, value_name = "N", default_value = "10")]
     pub(crate) max_tries: u32,
-    /// Keep this machine's processors from sleeping meanwhile, so that the driver is on time (root)
-    #[arg(long)]
-    stay_awake: bool,
+    /// Keep this machine's processors from sleeping meanwhile, so that the driver is on time (takes root): auto when paced and permitted, always, never
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = stay_awake)]
+    stay_awake: Processors,
 }
 
 /// Where the result goes.
@@ -105,6 +105,18 @@ impl std::fmt::Display for Pacing {
     }
 }
 
+/// Refuses what is not permitted before anything is loaded.
+fn stay_awake(text: &str) -> std::result::Result<Processors, String> {
+    match text {
+        "auto" => Ok(Processors::StayAwakeForMoments),
+        "always" => Processors::may_stay_awake()
+            .map(|()| Processors::StayAwake)
+            .map_err(|error| error.to_string()),
+        "never" => Ok(Processors::MaySleep),
+        _ => Err("give auto, always or never".into()),
+    }
+}
+
 impl ClientArgs {
     /// Connections, at least one and no more than terminals.
     pub(crate) fn connections(&self, terminals: u32) -> Result<u32> {
@@ -148,11 +160,7 @@ impl ClientArgs {
                 .unwrap_or_else(|| ramp_up.mul_f64(pacing.factor().unwrap_or(0.0))),
             warm_up: self.warmup,
             max_tries: self.max_tries,
-            processors: if self.stay_awake {
-                Processors::StayAwake
-            } else {
-                Processors::MaySleep
-            },
+            processors: self.stay_awake,
             ..Options::new(terminals, self.connections(terminals)?, self.duration)
         })
     }
