@@ -101,8 +101,11 @@ impl Variable {
     fn text(&mut self) -> Option<&str> {
         if let State::Value(value) = self.state {
             self.text.clear();
-            // Writing to a `String` cannot fail.
-            let _ = write!(self.text, "{value}");
+            match value {
+                Value::Int(value) => self.text.push_str(itoa::Buffer::new().format(value)),
+                // Writing to a `String` cannot fail.
+                value => drop(write!(self.text, "{value}")),
+            }
             self.state = State::Both(value);
         }
         (self.state != State::Unset).then_some(&self.text)

@@ -202,7 +202,24 @@ impl<R: Random + ?Sized> Machine<'_, R> {
         })
     }
 
+    #[inline]
     fn binary(&mut self, operation: Binary, x: Value, y: Value) -> Result<Value, Fault> {
+        if let (Value::Int(min), Value::Int(max)) = (x, y) {
+            match operation {
+                Binary::Random => return self.uniform(min, max),
+                Binary::Is | Binary::Power => {}
+                _ => return ints(operation, min, max),
+            }
+        }
+        self.mixed(operation, x, y)
+    }
+
+    fn uniform(&mut self, min: i64, max: i64) -> Result<Value, Fault> {
+        check_range(min, max)?;
+        Ok(Value::Int(self.random.uniform(min, max)))
+    }
+
+    fn mixed(&mut self, operation: Binary, x: Value, y: Value) -> Result<Value, Fault> {
         if operation == Binary::Is {
             return Ok(Value::Boolean(x == y));
         }
@@ -224,10 +241,7 @@ impl<R: Random + ?Sized> Machine<'_, R> {
             {
                 Ok(doubles(operation, double(x)?, double(y)?))
             }
-            Binary::Random => {
-                let (min, max) = range(x, y)?;
-                Ok(Value::Int(self.random.uniform(min, max)))
-            }
+            Binary::Random => self.uniform(int(x)?, int(y)?),
             _ => ints(operation, int(x)?, int(y)?),
         }
     }
@@ -248,7 +262,8 @@ impl<R: Random + ?Sized> Machine<'_, R> {
                 Value::Int(hash::permute(value, size, seed))
             }
             (_, &[min, max, parameter]) => {
-                let (min, max) = range(min, max)?;
+                let (min, max) = (int(min)?, int(max)?);
+                check_range(min, max)?;
                 let parameter = double(parameter)?;
                 Value::Int(self.skewed(function, min, max, parameter)?)
             }
@@ -311,16 +326,13 @@ fn double(value: Value) -> Result<f64, Fault> {
     }
 }
 
-/// The range of a random function.
-fn range(min: Value, max: Value) -> Result<(i64, i64), Fault> {
-    let (min, max) = (int(min)?, int(max)?);
+/// What the range of a random function must be.
+fn check_range(min: i64, max: i64) -> Result<(), Fault> {
     if min > max {
         return Err(Fault::EmptyRange);
     }
-    max.checked_sub(min)
-        .and_then(|difference| difference.checked_add(1))
-        .map(|_| (min, max))
-        .ok_or(Fault::RangeTooLarge)
+    let numbers = max.checked_sub(min).and_then(|more| more.checked_add(1));
+    numbers.map(|_| ()).ok_or(Fault::RangeTooLarge)
 }
 
 #[expect(clippy::float_cmp, reason = "the script asks for it")]

@@ -32,13 +32,19 @@ impl Alarm {
         })
     }
 
+    /// Its event has come.
+    pub(super) fn went_off(&self) {
+        self.set_ns.set(u64::MAX);
+    }
+
     /// Sets it to `due_ns`. False, and nothing is set, when that is not in the future.
     pub(super) fn set(&self, due_ns: u64, clock: Clock) -> Result<bool> {
-        let pause_ns = due_ns.saturating_sub(clock.now_ns());
-        if pause_ns == 0 {
-            return Ok(false);
-        }
-        if self.set_ns.replace(due_ns) != due_ns {
+        if self.set_ns.get() != due_ns {
+            let pause_ns = due_ns.saturating_sub(clock.now_ns());
+            if pause_ns == 0 {
+                return Ok(false);
+            }
+            self.set_ns.set(due_ns);
             let never = Timespec {
                 tv_sec: 0,
                 tv_nsec: 0,

@@ -139,6 +139,13 @@ impl<W: Workload> Shard<'_, W> {
 
     /// Waits for something to do. `None`: the server hung up meanwhile.
     async fn next_job(&self, me: u32) -> Option<Job<W::Input>> {
+        // Once a turn: a transaction without a round trip must not keep the loop to itself.
+        if !self.went_on.replace(true)
+            && !self.link().hung_up(me)
+            && let Some(job) = self.floor().own_job(me)
+        {
+            return Some(job);
+        }
         self.floor().stand_by(me);
         poll_fn(|_| {
             let mut floor = self.floor();

@@ -376,6 +376,12 @@ impl<'a, W: Workload> Floor<'a, W> {
         !self.ready.is_empty() && free || !self.queue.is_empty() && !self.idle[1].is_empty()
     }
 
+    /// What a connection that has just come free is to do at once: what its own terminal waits for.
+    pub(super) fn own_job(&mut self, desk: u32) -> Option<Job<W::Input>> {
+        let awaited = std::mem::take(&mut self.desks[desk as usize].awaited);
+        awaited.then_some(Job::Terminal(desk))
+    }
+
     /// A connection is free.
     pub(super) fn stand_by(&mut self, desk: u32) {
         let place = &mut self.desks[desk as usize];

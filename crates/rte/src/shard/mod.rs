@@ -23,7 +23,7 @@ use link::Link;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -94,6 +94,8 @@ pub(crate) struct Shard<'a, W: Workload> {
     /// Where the transaction polled last says that it waits for a moment.
     timer: Arc<Timer>,
     outbox: Outbox,
+    /// Whether the connection being polled took up a second job without a turn of the loop.
+    went_on: Cell<bool>,
     connections: u32,
     floor: RefCell<Floor<'a, W>>,
     link: RefCell<Link>,
@@ -137,6 +139,7 @@ impl<'a, W: Workload> Shard<'a, W> {
             alarm,
             timer: Arc::default(),
             outbox: Outbox::new(),
+            went_on: Cell::new(false),
             connections,
             floor: RefCell::new(Floor::new(common, share, recorder)),
             link: RefCell::new(Link::new(connections, limit_ns, now_ns)),
@@ -177,13 +180,13 @@ impl<'a, W: Workload> Shard<'a, W> {
             if let Err(errno) = self.wait(&mut events) {
                 return self.broken(errno.into());
             }
-            self.fire(connections);
+            let now_ns = self.now_ns();
+            self.fire(connections, now_ns);
             for event in events.drain(..) {
                 self.moved(connections, event);
             }
             self.dispatch(connections);
             self.send(connections);
-            let now_ns = self.now_ns();
             cpu.look(&self.floor().span, now_ns);
             if let Some(fatal) = self.link().take_fatal() {
                 return Err(fatal);
@@ -221,8 +224,7 @@ impl<'a, W: Workload> Shard<'a, W> {
     }
 
     /// Everything due by now.
-    fn fire(&self, connections: &mut Connections<'_>) {
-        let now_ns = self.now_ns();
+    fn fire(&self, connections: &mut Connections<'_>, now_ns: u64) {
         self.floor().turn(now_ns);
         loop {
             let fired = self.floor().timers.pop(now_ns);
@@ -240,7 +242,7 @@ impl<'a, W: Workload> Shard<'a, W> {
     fn moved(&self, connections: &mut Connections<'_>, event: epoll::Event) {
         let flags = event.flags;
         let Ok(me) = u32::try_from(event.data.u64()) else {
-            return; // The alarm: it was for this that the loop woke.
+            return self.alarm.went_off(); // It was for this that the loop woke.
         };
         let over = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
         if flags.intersects(over) {
@@ -251,6 +253,7 @@ impl<'a, W: Workload> Shard<'a, W> {
 
     /// Polls one connection.
     fn poll(&self, connections: &mut Connections<'_>, me: u32) {
+        self.went_on.set(false);
         let slot = &mut connections.futures[me as usize];
         if let Some(connection) = slot {
             let mut context = Context::from_waker(&connections.waker);
@@ -258,7 +261,8 @@ impl<'a, W: Workload> Shard<'a, W> {
                 *slot = None;
             }
         }
-        if connections.woken.0.swap(false, Ordering::Relaxed) {
+        if connections.woken.0.load(Ordering::Relaxed) {
+            connections.woken.0.store(false, Ordering::Relaxed);
             let again_ns = self.now_ns() + ROOM_NS;
             self.floor().timers.push(again_ns, Who::Connection(me));
         }
