@@ -1,40 +1,46 @@
-//! The kernel's half of the block-I/O tracer: built from its C, and shown to be what its C builds.
+//! The kernel's halves of what is traced: built from their C, and shown to be what their C builds.
 
 use crate::steps::root;
 use anyhow::{Context, Result, bail};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Command;
 
-/// The release of clang that the object in the repository is built with: Debian 12's.
+/// The release of clang that the objects in the repository are built with: Debian 12's.
 const CLANG: u32 = 14;
-const SOURCE: &str = "iotrace.bpf.c";
-const OBJECT: &str = "iotrace.bpf.o";
+/// Folder, and name of source and object in it, without what they end in.
+const PROGRAMS: [(&str, &str); 2] = [
+    ("crates/iotrace/bpf", "iotrace"),
+    ("crates/observe/bpf", "syscalls"),
+];
 
-/// Builds the object, or (`check`) says whether it is what its source builds.
+/// Builds the objects, or (`check`) says whether they are what their sources build.
 pub(crate) fn build(check: bool) -> Result<()> {
     if let Err(reason) = compiler() {
         if check {
-            eprintln!("\n── skipped: that {OBJECT} is what its source builds ({reason})");
+            eprintln!("\n── skipped: that BPF objects are what their sources build ({reason})");
             return Ok(());
         }
         bail!("{reason}; on Debian 12: apt-get install clang llvm");
     }
-    let built = compile()?;
-    let kept = folder().join(OBJECT);
+    PROGRAMS
+        .iter()
+        .try_for_each(|(folder, name)| build_one(&root().join(folder), name, check))
+}
+
+fn build_one(folder: &Path, name: &str, check: bool) -> Result<()> {
+    let (source, object) = (format!("{name}.bpf.c"), format!("{name}.bpf.o"));
+    let built = compile(folder, &source, &object)?;
+    let kept = folder.join(&object);
     if std::fs::read(&kept).is_ok_and(|old| old == built) {
-        eprintln!("{OBJECT} is what {SOURCE} builds");
+        eprintln!("{object} is what {source} builds");
         return Ok(());
     }
     if check {
-        bail!("{OBJECT} is not what {SOURCE} builds; run `cargo xtask bpf` and commit");
+        bail!("{object} is not what {source} builds; run `cargo xtask bpf` and commit");
     }
     std::fs::write(&kept, built).with_context(|| format!("cannot write {}", kept.display()))?;
     eprintln!("wrote {}", kept.display());
     Ok(())
-}
-
-fn folder() -> PathBuf {
-    root().join("crates/iotrace/bpf")
 }
 
 /// Why the compiler here cannot build the object byte by byte, if it cannot.
@@ -54,15 +60,15 @@ fn compiler() -> std::result::Result<(), String> {
     Err(format!("needs clang {CLANG}, here is {found}"))
 }
 
-fn compile() -> Result<Vec<u8>> {
+fn compile(folder: &Path, source: &str, object: &str) -> Result<Vec<u8>> {
     let target = crate::steps::target();
     std::fs::create_dir_all(&target)?;
-    let built = target.canonicalize()?.join(OBJECT);
+    let built = target.canonicalize()?.join(object);
     let path = built.to_str().context("the build directory is UTF-8")?;
     let run = |program: &str, arguments: &[&str]| -> Result<()> {
         let status = Command::new(program)
             .args(arguments)
-            .current_dir(folder())
+            .current_dir(folder)
             .status()
             .with_context(|| format!("cannot run {program}"))?;
         if !status.success() {
@@ -84,9 +90,10 @@ fn compile() -> Result<Vec<u8>> {
             "-Wextra",
             "-Werror",
             "-Wno-unused-function",
+            "-Wno-unused-parameter",
             "-Wno-unused-variable",
             "-c",
-            SOURCE,
+            source,
             "-o",
             path,
         ],

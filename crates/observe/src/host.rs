@@ -100,6 +100,11 @@ fn mount_of<'a>(path: &Path, text: &'a str) -> Option<Mount<'a>> {
         .max_by_key(|mount| mount.at.len())
 }
 
+/// What the file system that holds `path` is made of, as it was mounted.
+pub(crate) fn source_of(path: &Path, mountinfo: &str) -> Option<String> {
+    mount_of(path, mountinfo).map(|mount| mount.device.to_owned())
+}
+
 fn disk(used_for: &str, path: &Path, mounts: &str) -> Option<Disk> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let mount = mount_of(&path, mounts)?;

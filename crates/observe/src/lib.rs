@@ -1,12 +1,23 @@
 //! What the machine and `PostgreSQL` did while a load ran.
 
+mod cost;
 mod counters;
-mod cpu;
+mod disks;
 mod host;
+mod kind;
+mod ledger;
+mod machine;
+mod memory;
 mod observer;
+mod process;
+mod processes;
+mod server;
+mod syscalls;
 mod via;
+mod waits;
 
-pub use cpu::kind_of_title;
 pub use host::describe;
+pub use kind::kind_of_title;
 pub use observer::{Error, Observer, Options, Sink};
+pub use syscalls::Error as SyscallError;
 pub use via::Via;

@@ -1,20 +1,25 @@
-//! A thread that looks once a second.
+//! A thread that looks once a second, and ten times at what backends wait for.
 
-use crate::counters::{self, Counters};
-use crate::cpu::{CpuWatch, Kind};
+use crate::cost::Mark;
+use crate::disks::{self, DeviceWatch};
+use crate::ledger::{Ledger, Look};
+use crate::machine::{self, MachineWatch};
+use crate::processes::{self, ProcessWatch};
+use crate::server::{self, ServerWatch};
+use crate::syscalls::{self, SyscallWatch};
 use crate::via::{Via, ViaWatch};
-use postgres::Client;
-use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tenbin_record::observation::{Cpu, Gap};
-use tenbin_record::samples::{CPU, SYSTEM_S, USER_S};
+use tenbin_record::observation::{Cpu, Gap, Processes};
+use tenbin_record::samples::{DRIVER, ELSEWHERE, KERNEL_THREADS, TP_MONITOR};
 use tenbin_record::{Observation, SampleRow};
 use tenbin_wire::Target;
 
 const EVERY: Duration = Duration::from_secs(1);
+/// Looks at what backends wait for, in [`EVERY`].
+const WAITS_IN: u32 = 10;
 
 /// What went wrong before anything was observed.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +32,9 @@ pub enum Error {
     /// No thread could be started.
     #[error("cannot start the thread that observes: {0}")]
     Thread(std::io::Error),
+    /// System calls cannot be counted.
+    #[error(transparent)]
+    Syscalls(#[from] syscalls::Error),
 }
 
 /// Takes samples as they are made.
@@ -41,6 +49,10 @@ pub struct Options {
     pub postmaster_pid: Option<u32>,
     /// The pooler between driver and server, if there is one.
     pub via: Option<Via>,
+    /// Directories whose disks matter, and what for.
+    pub used: Vec<(String, PathBuf)>,
+    /// Whether to count system calls.
+    pub syscalls: bool,
 }
 
 enum Message {
@@ -59,30 +71,35 @@ pub struct Observer {
 impl Observer {
     /// Connects and looks for the first time. Samples go to `sink`.
     pub fn start(options: Options, sink: Sink) -> Result<Self, Error> {
-        let mut client = options
-            .target
-            .config()
-            .application_name("tenbin observe")
-            .connect(postgres::NoTls)?;
-        let version: String = client
-            .query_one("SHOW server_version_num", &[])?
-            .try_get(0)?;
-        let version_num = version.parse().unwrap_or(0);
+        let local = options.postmaster_pid.is_some();
+        let server = ServerWatch::start(options.target, local)?;
+        let mut absent = server.absent.clone();
+        if !local {
+            let reason = "it runs on another machine, or who runs it may not be known to this user";
+            absent.insert("processes of the server".to_owned(), reason.to_owned());
+        }
+        let pooler = options.via.as_ref().map(|via| via.pid);
+        let counted = options
+            .syscalls
+            .then(|| SyscallWatch::start(options.postmaster_pid, pooler));
         let mut eye = Eye {
-            version_num,
-            last: counters::read(&mut client, version_num, false)?,
-            client: Some(client),
-            target: options.target,
-            cpu: CpuWatch::new(options.postmaster_pid),
+            server,
+            processes: ProcessWatch::new(options.postmaster_pid, pooler),
+            machine: MachineWatch::default(),
+            devices: DeviceWatch::new(&options.used, !local, &mut absent),
+            syscalls: counted.transpose()?,
             via: options.via.map(ViaWatch::new),
             interval_start: None,
             sink,
-            samples: Vec::new(),
-            cpu_used: BTreeMap::new(),
+            ledger: Ledger::default(),
             inside: None,
-            observation: Observation::default(),
+            looks: 0,
+            observation: Observation {
+                absent,
+                ..Observation::default()
+            },
         };
-        eye.cpu.sample();
+        eye.look(true);
         let (messages, receiver) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("observe".to_owned())
@@ -120,31 +137,40 @@ impl Observer {
 }
 
 struct Eye {
-    version_num: i32,
-    client: Option<Client>,
-    target: Target,
-    cpu: CpuWatch,
+    server: ServerWatch,
+    processes: ProcessWatch,
+    machine: MachineWatch,
+    devices: DeviceWatch,
+    syscalls: Option<SyscallWatch>,
     via: Option<ViaWatch>,
-    last: Counters,
     interval_start: Option<Instant>,
     sink: Sink,
-    samples: Vec<SampleRow>,
-    /// CPU used in the interval so far.
-    cpu_used: BTreeMap<Kind, Cpu>,
-    /// When the interval began, with all counters as they were.
-    inside: Option<(Instant, Counters)>,
+    /// What the looks of the interval came to.
+    ledger: Ledger,
+    /// When the interval began, and what observing had taken then.
+    inside: Option<(Instant, Mark)>,
+    looks: u64,
     observation: Observation,
 }
 
 impl Eye {
     fn watch(mut self, messages: &Receiver<Message>) -> Observation {
-        let mut next = Instant::now() + EVERY;
+        let step = EVERY / WAITS_IN;
+        let mut next = Instant::now() + step;
+        let mut steps = 0;
         loop {
             match messages.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Timeout) => {
-                    self.look();
-                    // A look that took longer than its second does not make the next ones hurry.
-                    next = (next + EVERY).max(Instant::now());
+                    let inside = self.inside.is_some();
+                    if let Err(reason) = self.server.look_at_waits(inside) {
+                        self.gap("postgresql", reason);
+                    }
+                    steps = (steps + 1) % WAITS_IN;
+                    if steps == 0 {
+                        self.look(false);
+                    }
+                    // A look that took longer than its time does not make the next ones hurry.
+                    next = (next + step).max(Instant::now());
                 }
                 Ok(Message::Expect(start)) => self.interval_start = Some(start),
                 Ok(Message::Begin) => self.begin(),
@@ -158,41 +184,79 @@ impl Eye {
     }
 
     fn begin(&mut self) {
-        self.look();
-        if let Some(all) = self.read(true) {
-            self.inside = Some((Instant::now(), all));
+        self.look(true);
+        if let Some(Err(error)) = self.syscalls.as_mut().map(SyscallWatch::begin) {
+            self.gap("system calls", error.to_string());
         }
+        if let Err(reason) = self.server.begin() {
+            self.gap("postgresql", reason);
+        }
+        self.inside = Some((Instant::now(), self.mark()));
     }
 
     fn end(&mut self) {
-        self.look();
+        self.look(true);
         let Some((since, before)) = self.inside.take() else {
             return;
         };
-        let observation = &mut self.observation;
-        observation.interval_s = since.elapsed().as_secs_f64();
-        observation.via = self.via.as_ref().map(ViaWatch::seen);
-        for (kind, cpu) in std::mem::take(&mut self.cpu_used) {
-            if kind == Kind::Driver {
-                observation.driver_cpu = Some(cpu);
-            } else {
-                observation.server_cpu.insert(kind.name().to_owned(), cpu);
-            }
+        let interval_s = since.elapsed().as_secs_f64();
+        let taken = self.mark();
+        if let Err(reason) = self.server.end(&mut self.observation) {
+            self.gap("postgresql", reason);
         }
-        let Some(after) = self.read(true) else {
-            return;
-        };
-        let observation = &mut self.observation;
-        for ((view, _, name), value) in counters::between(&before, &after) {
-            if (view, name.as_str()) == counters::WAL_POSITION {
-                observation.wal_bytes = Some(value);
-            } else if value != 0.0 {
-                *observation
-                    .counters
-                    .entry(format!("{view}.{name}"))
-                    .or_default() += value;
-            }
+        // The load is over: this costs it nothing.
+        let mut look = Look::default();
+        self.processes.weigh(&mut look);
+        self.ledger.add(&look);
+        self.send(look);
+        self.sum(interval_s);
+        let seen = &self.observation.processes;
+        let load = seen.iter().filter(|(kind, _)| is_load(kind));
+        let load_s = load.map(|(_, used)| used.cpu.total_s()).sum();
+        self.observation.cost = Some(taken.since(before, load_s, interval_s));
+        let counted = self.syscalls.as_ref();
+        match counted
+            .map(|calls| calls.sum_up(&self.ledger, load_s))
+            .transpose()
+        {
+            Ok(calls) => self.observation.syscalls = calls,
+            Err(error) => self.gap("system calls", error.to_string()),
         }
+    }
+
+    /// Fills in what the looks came to.
+    fn sum(&mut self, interval_s: f64) {
+        let (ledger, observation) = (&self.ledger, &mut self.observation);
+        observation.interval_s = interval_s;
+        observation.processes = processes::sum(ledger);
+        observation.machine = machine::sum(ledger);
+        observation.disks = self.devices.sum_disks(ledger, interval_s);
+        observation.network = disks::sum_network(ledger);
+        observation.standbys = server::sum_standbys(ledger);
+        let cpu = |used: &Processes| used.cpu;
+        observation.driver_cpu = observation.processes.get(DRIVER).map(cpu);
+        let servers = observation.processes.iter();
+        let servers = servers.filter(|(kind, _)| is_load(kind) && is_servers(kind));
+        observation.server_cpu = servers
+            .map(|(kind, used)| (kind.clone(), used.cpu))
+            .collect();
+        observation.via = self.via.as_ref().map(|via| {
+            let used = observation.processes.get(TP_MONITOR);
+            via.seen(used.map_or_else(Cpu::default, cpu))
+        });
+        if let Some(reason) = self.processes.denied() {
+            let what = "memory of some processes".to_owned();
+            observation.absent.insert(what, reason.to_owned());
+        }
+        if self.server.waits.hidden {
+            let reason = "this user may not see them; grant it pg_read_all_stats";
+            let what = "states of some backends".to_owned();
+            observation.absent.insert(what, reason.to_owned());
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark::now(self.server.backend(), self.looks, self.server.statements)
     }
 
     /// Seconds from the start of the interval, once that is known.
@@ -205,76 +269,41 @@ impl Eye {
         })
     }
 
-    /// One look at everything that is looked at every second.
-    fn look(&mut self) {
-        let used = self.cpu.sample();
-        if self.inside.is_some() {
-            for (kind, cpu) in &used {
-                let sum = self.cpu_used.entry(*kind).or_default();
-                sum.user_s += cpu.user_s;
-                sum.system_s += cpu.system_s;
-            }
+    /// One look at everything that is looked at every second; `all`: and at what is looked at more seldom.
+    fn look(&mut self, all: bool) {
+        self.looks += 1;
+        let inside = self.inside.is_some();
+        let mut look = Look::default();
+        // What moves by itself first: the server may take its time to answer.
+        self.processes.look(&mut look);
+        self.machine.look(&mut look);
+        self.devices.look(&mut look);
+        let known = self.processes.known();
+        let counted = self
+            .syscalls
+            .as_mut()
+            .map(|calls| calls.look(known, all, &mut look));
+        if let Some(Err(error)) = counted {
+            self.gap("system calls", error.to_string());
         }
-        let counters = self.read(false);
-        self.samples.clear();
-        let offset_s = self.offset_s();
-        if let Some(via) = &mut self.via {
-            let at_s = offset_s.unwrap_or(0.0);
-            if let Err(reason) = via.look(at_s, self.inside.is_some(), &mut self.samples) {
-                self.gap("pooler", reason);
-            }
+        if let Err(reason) = self.server.look(&mut look) {
+            self.gap("postgresql", reason);
         }
-        let Some(offset_s) = offset_s else {
-            self.last = counters.unwrap_or_else(|| std::mem::take(&mut self.last));
-            return;
-        };
-        let row = |source: &'static str, name: Cow<'static, str>, label, value| SampleRow {
-            offset_s,
-            source: Cow::Borrowed(source),
-            name,
-            label,
-            value: Some(value),
-        };
-        for (kind, cpu) in used {
-            for (name, value) in [(USER_S, cpu.user_s), (SYSTEM_S, cpu.system_s)] {
-                let label = Some(Cow::Borrowed(kind.name()));
-                self.samples
-                    .push(row(CPU, Cow::Borrowed(name), label, value));
-            }
+        let via = self.via.as_mut().map(|via| via.look(inside, &mut look));
+        if let Some(Err(reason)) = via {
+            self.gap("pooler", reason);
         }
-        if let Some(counters) = counters {
-            let moved = counters::between(&self.last, &counters).into_iter();
-            for ((view, label, name), value) in moved.filter(|(_, value)| *value != 0.0) {
-                let label = (!label.is_empty()).then_some(Cow::Owned(label));
-                self.samples.push(row(view, Cow::Owned(name), label, value));
-            }
-            self.last = counters;
+        if inside {
+            self.ledger.add(&look);
         }
-        (self.sink)(&self.samples);
+        self.send(look);
     }
 
-    /// Reads counters, connecting again if the connection was lost; a failure is a gap.
-    fn read(&mut self, all: bool) -> Option<Counters> {
-        if self.client.is_none() {
-            let mut config = self.target.config();
-            config
-                .application_name("tenbin observe")
-                .connect_timeout(EVERY);
-            self.client = config.connect(postgres::NoTls).ok();
-        }
-        let read = match &mut self.client {
-            Some(client) => {
-                counters::read(client, self.version_num, all).map_err(|error| error.to_string())
-            }
-            None => Err("the server takes no connection".to_owned()),
-        };
-        match read {
-            Ok(counters) => Some(counters),
-            Err(reason) => {
-                self.client = None;
-                self.gap("postgresql", reason);
-                None
-            }
+    /// Hands a look on, if it is known when it was.
+    fn send(&mut self, look: Look) {
+        if let Some(offset_s) = self.offset_s() {
+            let rows: Vec<SampleRow> = look.into_rows(offset_s).collect();
+            (self.sink)(&rows);
         }
     }
 
@@ -282,13 +311,11 @@ impl Eye {
     fn gap(&mut self, source: &str, reason: String) {
         let to_s = self.offset_s().unwrap_or(0.0);
         let from_s = to_s - EVERY.as_secs_f64();
-        match self.observation.gaps.last_mut() {
-            Some(last)
-                if last.source == source && from_s - last.to_s <= 2.0 * EVERY.as_secs_f64() =>
-            {
-                last.to_s = to_s;
-            }
-            _ => self.observation.gaps.push(Gap {
+        let gaps = &mut self.observation.gaps;
+        let last = gaps.iter_mut().rev().find(|gap| gap.source == source);
+        match last.filter(|last| from_s - last.to_s <= 2.0 * EVERY.as_secs_f64()) {
+            Some(last) => last.to_s = to_s,
+            None => gaps.push(Gap {
                 from_s,
                 to_s,
                 source: source.to_owned(),
@@ -296,4 +323,13 @@ impl Eye {
             }),
         }
     }
+}
+
+/// Driver, pooler and server: not what else the machine does.
+fn is_load(kind: &str) -> bool {
+    !matches!(kind, KERNEL_THREADS | ELSEWHERE)
+}
+
+fn is_servers(kind: &str) -> bool {
+    !matches!(kind, DRIVER | TP_MONITOR)
 }

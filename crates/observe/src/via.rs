@@ -1,12 +1,10 @@
-//! A pooler between driver and server: its CPU time, memory and queue.
+//! A pooler between driver and server: its memory and queue.
 
-use crate::cpu;
+use crate::ledger::{Amount, Look};
 use postgres::{Client, SimpleQueryMessage};
 use procfs::process::Process;
-use std::borrow::Cow;
-use tenbin_record::SampleRow;
 use tenbin_record::observation::{Cpu, ViaSeen};
-use tenbin_record::samples::{CPU, POOLS, SYSTEM_S, TP_MONITOR, USER_S};
+use tenbin_record::samples::POOLS;
 use tenbin_wire::Target;
 
 /// A pooler on this machine, whose database of its own answers `SHOW POOLS`.
@@ -29,7 +27,6 @@ struct Pools {
 pub(crate) struct ViaWatch {
     via: Via,
     client: Option<Client>,
-    last: Option<Cpu>,
     /// In the interval.
     seen: ViaSeen,
     looks: f64,
@@ -40,47 +37,22 @@ impl ViaWatch {
         Self {
             via,
             client: None,
-            last: None,
             seen: ViaSeen::default(),
             looks: 0.0,
         }
     }
 
     /// Looks; `inside`: the interval has begun. What cannot be seen is left out, and told.
-    pub(crate) fn look(
-        &mut self,
-        offset_s: f64,
-        inside: bool,
-        samples: &mut Vec<SampleRow>,
-    ) -> Result<(), String> {
-        let mut row = |source: &'static str, name: &'static str, label, value| {
-            samples.push(SampleRow {
-                offset_s,
-                source: Cow::Borrowed(source),
-                name: Cow::Borrowed(name),
-                label,
-                value: Some(value),
-            });
-        };
+    pub(crate) fn look(&mut self, inside: bool, look: &mut Look) -> Result<(), String> {
         let process = i32::try_from(self.via.pid)
             .ok()
             .and_then(|pid| Process::new(pid).ok())
             .ok_or("the pooler is gone")?;
         let stat = process.stat().map_err(|error| error.to_string())?;
-        let now = cpu::own_time(&stat);
         let rss_bytes = stat.rss * procfs::page_size();
-        if let Some(before) = self.last.replace(now) {
-            let used = cpu::minus(now, before);
-            let label = || Some(Cow::Borrowed(TP_MONITOR));
-            row(CPU, USER_S, label(), used.user_s);
-            row(CPU, SYSTEM_S, label(), used.system_s);
-            if inside {
-                cpu::add(&mut self.seen.cpu, used);
-            }
-        }
         let pools = self.pools()?;
-        row(POOLS, "cl_waiting", None, pools.waiting);
-        row(POOLS, "sv_active", None, pools.active);
+        look.add(POOLS, "cl_waiting", "", Amount::Level(pools.waiting));
+        look.add(POOLS, "sv_active", "", Amount::Level(pools.active));
         if inside {
             let seen = &mut self.seen;
             seen.rss_max_bytes = seen.rss_max_bytes.max(rss_bytes);
@@ -92,9 +64,9 @@ impl ViaWatch {
         Ok(())
     }
 
-    /// What was seen in the interval.
-    pub(crate) fn seen(&self) -> ViaSeen {
-        self.seen
+    /// What was seen in the interval; `cpu`: what its process used.
+    pub(crate) fn seen(&self, cpu: Cpu) -> ViaSeen {
+        ViaSeen { cpu, ..self.seen }
     }
 
     fn pools(&mut self) -> Result<Pools, String> {

@@ -20,6 +20,37 @@ pub struct Observation {
     pub wal_bytes: Option<f64>,
     /// Growth of the server's counters, by view and column: `pg_stat_database.blks_read`.
     pub counters: BTreeMap<String, f64>,
+    /// Growth of the counters of each table and index, by its name and `view.column`.
+    #[serde(default)]
+    pub relations: BTreeMap<String, BTreeMap<String, f64>>,
+    /// What processes used, by kind: `driver`, `tp_monitor`, the server's kinds as in `server_cpu`,
+    /// `kernel_threads`, and `elsewhere` for all other programs of this machine.
+    #[serde(default)]
+    pub processes: BTreeMap<String, Processes>,
+    /// The machine of the driver as a whole.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+    /// The disks that data, log and tablespaces are on, by the kernel's name.
+    #[serde(default)]
+    pub disks: BTreeMap<String, DiskSeen>,
+    /// Network interfaces, by name; of a server on another machine only.
+    #[serde(default)]
+    pub network: BTreeMap<String, NetworkSeen>,
+    /// What the server's backends waited for; none when they could not be asked.
+    #[serde(default)]
+    pub waits: Option<Waits>,
+    /// System calls; none when they were not asked for.
+    #[serde(default)]
+    pub syscalls: Option<SystemCalls>,
+    /// How far standbys were behind, by `application_name`.
+    #[serde(default)]
+    pub standbys: BTreeMap<String, Standby>,
+    /// What was not observed from beginning to end, and why.
+    #[serde(default)]
+    pub absent: BTreeMap<String, String>,
+    /// What observing took.
+    #[serde(default)]
+    pub cost: Option<Cost>,
     /// The same for one completed transaction; empty when none completed.
     pub per_transaction: PerTransaction,
     /// Stretches in which something could not be observed.
@@ -58,8 +89,180 @@ impl Cpu {
     }
 }
 
-/// Costs of one completed transaction.
+/// What the processes of one kind used.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Processes {
+    /// CPU. That of server processes that ended before it could be read is under `exited`.
+    pub cpu: Cpu,
+    /// Times they gave up the CPU to wait; none of other programs and of kernel threads, which are not asked.
+    /// Here and in the next two, what a process did in its last second may be missing.
+    pub switches_voluntary: Option<f64>,
+    /// Times the CPU was taken from them, likewise.
+    pub switches_involuntary: Option<f64>,
+    /// Time they were ready and had no CPU, seconds.
+    pub run_queue_wait_s: Option<f64>,
+    /// Page faults served from memory.
+    pub faults_minor: f64,
+    /// Page faults that had to wait for a disk.
+    pub faults_major: f64,
+    /// How many there were.
+    pub count: Option<Level>,
+    /// Memory, shared pages divided among those that share them (PSS), bytes.
+    pub pss_bytes: Option<Level>,
+    /// Of their memory in swap, likewise, bytes.
+    pub swap_bytes: Option<Level>,
+}
+
+/// Something that goes up and down, as seen at every look.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Level {
+    /// Mean.
+    pub mean: f64,
+    /// Largest.
+    pub max: f64,
+}
+
+/// A machine as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// CPU of all programs and the kernel but interrupts.
+    pub cpu: Cpu,
+    /// CPU in interrupts, seconds.
+    pub interrupt_s: f64,
+    /// CPU that the hypervisor gave to others, seconds.
+    pub steal_s: f64,
+    /// CPU without work while something waited for a disk, seconds.
+    pub io_wait_s: f64,
+    /// CPU without work, seconds.
+    pub idle_s: f64,
+    /// Context switches.
+    pub switches: f64,
+    /// Page faults, served from memory and not.
+    pub faults: f64,
+    /// Those that had to wait for a disk.
+    pub faults_major: f64,
+    /// Memory that holds files: page cache and buffers, without shared memory, bytes.
+    pub page_cache_bytes: Level,
+    /// Shared memory (`PostgreSQL`'s buffers are in it), bytes.
+    pub shared_memory_bytes: Level,
+    /// Pages that wait to be written, bytes.
+    pub dirty_bytes: Level,
+    /// Swap in use, bytes.
+    pub swap_used_bytes: Level,
+    /// Read back from swap, bytes.
+    pub swap_in_bytes: f64,
+    /// Written to swap, bytes.
+    pub swap_out_bytes: f64,
+}
+
+/// What one disk did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct DiskSeen {
+    /// What is on it: `data`, `wal`, a tablespace, `run directory`.
+    pub used_for: Vec<String>,
+    /// Reads completed.
+    pub reads: f64,
+    /// Sectors read, of 512 bytes.
+    pub sectors_read: f64,
+    /// Mean time of a read, milliseconds.
+    pub read_ms: Option<f64>,
+    /// Writes completed.
+    pub writes: f64,
+    /// Sectors written, of 512 bytes.
+    pub sectors_written: f64,
+    /// Mean time of a write, milliseconds.
+    pub write_ms: Option<f64>,
+    /// Flushes completed.
+    pub flushes: f64,
+    /// Share of the time in which it had something to do.
+    pub busy_share: f64,
+    /// Requests under way, mean over the time.
+    pub queue_mean: f64,
+}
+
+/// What went over one network interface.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct NetworkSeen {
+    /// Received, bytes.
+    pub received_bytes: f64,
+    /// Received, packets.
+    pub received_packets: f64,
+    /// Sent, bytes.
+    pub sent_bytes: f64,
+    /// Sent, packets.
+    pub sent_packets: f64,
+    /// Packets dropped or damaged, both ways.
+    pub lost_packets: f64,
+}
+
+/// What client backends and their parallel workers were doing, from a look ten times a second.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Waits {
+    /// Looks.
+    pub looks: u64,
+    /// Backends in each state, mean over the looks: `Lock/transactionid`, `LWLock/WALWrite`,
+    /// `running` for none known, `idle` and `idle in transaction` between statements.
+    pub backends: BTreeMap<String, f64>,
+}
+
+/// How far a standby was behind.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Standby {
+    /// Log not sent yet, bytes.
+    pub sent_lag_bytes: Option<Level>,
+    /// Log not written there yet, bytes.
+    pub write_lag_bytes: Option<Level>,
+    /// Log not flushed there yet, bytes.
+    pub flush_lag_bytes: Option<Level>,
+    /// Log not replayed there yet, bytes.
+    pub replay_lag_bytes: Option<Level>,
+    /// Time from a flush here to its replay there, seconds; from version 10.
+    pub replay_lag_s: Option<Level>,
+}
+
+/// System calls that returned in the interval.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SystemCalls {
+    /// By kind of process as in `processes`, and by the kernel's name of the call.
+    pub kinds: BTreeMap<String, BTreeMap<String, Calls>>,
+    /// Calls for whose sums there was no room.
+    pub lost: u64,
+    /// What counting one takes, measured before the load began, nanoseconds.
+    pub event_ns: f64,
+    /// What counting them took: that times their number, seconds of CPU.
+    pub cost_s: f64,
+    /// The same as a share of the CPU that driver, pooler and server used.
+    pub share_of_load: Option<f64>,
+}
+
+/// Calls of one type.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Calls {
+    /// How many.
+    pub count: f64,
+    /// From entry to return, waiting included, all together, seconds.
+    pub time_s: f64,
+}
+
+/// What observing took in the interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// CPU of the thread that looks; it is part of the driver's.
+    pub thread_cpu_s: f64,
+    /// CPU of the backend that answers it; it is part of the server's. None of a server on another machine.
+    pub backend_cpu_s: Option<f64>,
+    /// Looks at everything, one a second.
+    pub looks: u64,
+    /// Statements sent, each a transaction in the server's counters.
+    pub statements: u64,
+    /// Share of the CPU that driver, pooler and server used.
+    pub share_of_load: Option<f64>,
+    /// Share of what the machine's processors could have done.
+    pub share_of_machine: f64,
+}
+
+/// Costs of one completed transaction.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PerTransaction {
     /// CPU of the driver process, microseconds.
     pub driver_cpu_us: Option<f64>,
@@ -69,6 +272,21 @@ pub struct PerTransaction {
     pub via_cpu_us: Option<f64>,
     /// Write-ahead log, bytes.
     pub wal_bytes: Option<f64>,
+    /// Context switches of the server's processes.
+    #[serde(default)]
+    pub server_switches: Option<f64>,
+    /// Time that the server's processes were ready and had no CPU, microseconds.
+    #[serde(default)]
+    pub server_run_queue_wait_us: Option<f64>,
+    /// Read from the disks of data, log and tablespaces, bytes.
+    #[serde(default)]
+    pub disk_read_bytes: Option<f64>,
+    /// Written to them, bytes.
+    #[serde(default)]
+    pub disk_written_bytes: Option<f64>,
+    /// Growth of the server's counters, as in `counters`.
+    #[serde(default)]
+    pub counters: BTreeMap<String, f64>,
 }
 
 /// A stretch in which something could not be observed.

@@ -15,9 +15,32 @@ pub const USER_S: &str = "user_s";
 pub const SYSTEM_S: &str = "system_s";
 /// [`SampleRow::label`] of the driver's own CPU time.
 pub const DRIVER: &str = "driver";
-/// [`SampleRow::label`] of CPU time of the pooler between driver and server; every label but these
-/// two is a kind of server process.
+/// [`SampleRow::label`] of CPU time of the pooler between driver and server.
 pub const TP_MONITOR: &str = "tp_monitor";
+/// [`SampleRow::label`] of CPU time of kernel threads.
+pub const KERNEL_THREADS: &str = "kernel_threads";
+/// [`SampleRow::label`] of CPU time of all other programs; every label but these four is a kind of
+/// server process.
+pub const ELSEWHERE: &str = "elsewhere";
+/// [`SampleRow::source`] of what else processes used, by kind: context switches, faults, memory.
+pub const PROCESSES: &str = "processes";
+/// [`SampleRow::source`] of the machine as a whole.
+pub const MACHINE: &str = "machine";
+/// [`SampleRow::source`] of disks, by device.
+pub const DISKS: &str = "disks";
+/// [`SampleRow::source`] of network interfaces.
+pub const NETWORK: &str = "network";
+/// [`SampleRow::source`] of [`BACKENDS`] by what they waited for, as a mean over the looks since the
+/// sample before.
+pub const WAITS: &str = "waits";
+/// [`SampleRow::name`] of a number of backends.
+pub const BACKENDS: &str = "backends";
+/// [`SampleRow::source`] of system calls, by kind of process and call: `client_backend/recvfrom`.
+pub const SYSCALLS: &str = "syscalls";
+/// [`SampleRow::name`] of a number of system calls.
+pub const CALLS: &str = "calls";
+/// [`SampleRow::source`] of standbys' lag, by `application_name`.
+pub const STANDBYS: &str = "standbys";
 /// [`SampleRow::source`] of a pooler's queue: `cl_waiting` clients and `sv_active` server connections.
 pub const POOLS: &str = "pools";
 /// [`SampleRow::source`] of what terminals saw, by kind of transaction: `completed`, `errors` and

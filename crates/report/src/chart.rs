@@ -134,6 +134,13 @@ pub(crate) enum Layer {
     },
     /// From the lowest to the highest at each x.
     Band { points: Vec<(f64, f64, f64)> },
+    /// One of several areas on top of each other: x, lower and upper edge. Patterns tell them apart.
+    Area {
+        points: Vec<(f64, f64, f64)>,
+        stroke: Stroke,
+        /// Written at its right end.
+        label: String,
+    },
     /// Bars of equal width from `from`, the first bar at `from..from + step`.
     Bars {
         from: f64,
@@ -246,7 +253,7 @@ impl<'c, 'a> Plot<'c, 'a> {
         let left = left.max(chart.margins.0);
         let mut ends = chart.layers.iter().filter_map(|layer| match layer {
             Layer::Line { label, .. } => label.as_deref(),
-            Layer::Level { label, .. } => Some(label.as_str()),
+            Layer::Area { label, .. } | Layer::Level { label, .. } => Some(label.as_str()),
             _ => None,
         });
         let right = chart.width - (widest(&mut ends) + 12.0).max(chart.margins.1);
@@ -310,6 +317,11 @@ impl<'c, 'a> Plot<'c, 'a> {
                 path class={ "line " (stroke.class()) } d=(self.line(points)) {}
             },
             Layer::Band { points } => html! { path.band d=(self.band(points)) {} },
+            Layer::Area { points, stroke, .. } => html! {
+                (self.pattern(*stroke))
+                path class={ "area " (stroke.class()) } d=(self.band(points))
+                    fill=(format!("url(#{}-{})", self.chart.id, stroke.class())) {}
+            },
             Layer::Bars {
                 from,
                 step,
@@ -330,6 +342,26 @@ impl<'c, 'a> Plot<'c, 'a> {
             } => html! {
                 path class={ "cell " (stroke.class()) " l" (level) } d=(self.cells(*grid, cells)) {}
             },
+        }
+    }
+
+    /// What fills an area: full, stripes one way, dots, stripes the other way, pale.
+    fn pattern(&self, stroke: Stroke) -> Markup {
+        let (lines, ground) = match stroke {
+            Stroke::First => ("", 0.8),
+            Stroke::Second => ("M-1 1l2-2M0 8L8 0M7 9l2-2", 0.12),
+            Stroke::Third => ("M2 2h.01M6 6h.01", 0.12),
+            Stroke::Fourth => ("M-1 7l2 2M0 0l8 8M7-1l2 2", 0.3),
+            Stroke::Fifth => ("", 0.15),
+        };
+        html! {
+            defs {
+                pattern id=(format!("{}-{}", self.chart.id, stroke.class())) class={ "fill " (stroke.class()) }
+                    width="8" height="8" patternUnits="userSpaceOnUse" {
+                    rect width="8" height="8" fill-opacity=(ground) {}
+                    path d=(lines) {}
+                }
+            }
         }
     }
 
@@ -442,6 +474,15 @@ impl<'c, 'a> Plot<'c, 'a> {
                 } => {
                     let last = points.iter().rev().find_map(|(_, y)| *y)?;
                     Some((self.y(last), label.as_str(), stroke.class()))
+                }
+                Layer::Area {
+                    points,
+                    stroke,
+                    label,
+                } => {
+                    let (_, low, high) = points.last()?;
+                    let middle = f64::midpoint(*low, *high);
+                    Some((self.y(middle), label.as_str(), stroke.class()))
                 }
                 Layer::Level { y, label } => Some((self.y(*y), label.as_str(), "mean")),
                 _ => None,

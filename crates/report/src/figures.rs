@@ -6,7 +6,7 @@ mod server;
 
 pub(crate) use distributions::{frequencies, think_times};
 pub(crate) use over_time::{response_over_time, throughput};
-pub(crate) use server::{cpu, server};
+pub(crate) use server::{backends, cpu, server};
 
 use crate::chart::{Mark, MarkStyle, Shade};
 use crate::observed::Observed;

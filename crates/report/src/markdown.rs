@@ -38,10 +38,16 @@ pub fn markdown(run: &Run) -> String {
     section("Executed later", parts::deferred(run));
     section("Keying, thinking and the menu", parts::pauses(run));
     section("Driver", parts::driver(run));
-    section(
-        "What PostgreSQL and the machine did",
-        parts::observation(run),
-    );
+    section("Processes", parts::processes(run));
+    section("What backends did and waited for", parts::backends(run));
+    section("System calls", parts::system_calls(run));
+    section("Memory", parts::memory(run));
+    section("What the disks did", parts::disk_traffic(run));
+    section("Network", parts::network(run));
+    section("Standbys", parts::standbys(run));
+    section("Log and counters", parts::observation(run));
+    section("Relations, for one transaction", parts::relations(run));
+    section("What observing took", parts::taken(run));
     section("Settings", parts::settings(run));
     section("Environment", parts::environment(run));
     section("Disks", parts::disks(run));

@@ -1,6 +1,7 @@
 //! One pass over `samples.parquet`: what the machine and PostgreSQL did, in the charts' intervals.
 
 use crate::scale::whole;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use tenbin_record::{SampleRow, samples};
 
@@ -24,17 +25,53 @@ pub(crate) enum Series {
     Wal,
     /// Blocks that were not in shared buffers.
     BlocksRead,
+    /// Bytes read from disks.
+    DiskRead,
+    /// Bytes written to disks.
+    DiskWritten,
+    /// Seconds that the server's processes were ready and had no CPU.
+    RunQueue,
+    /// Backends by what they did, but those between transactions.
+    Backends,
 }
 
+/// A sector of `/proc/diskstats`.
+const SECTOR_BYTES: f64 = 512.0;
+
 impl Series {
-    fn of(sample: &SampleRow) -> Option<Self> {
-        match (sample.source.as_ref(), sample.name.as_ref()) {
-            (samples::CPU, samples::USER_S | samples::SYSTEM_S) => Some(Self::Cpu),
-            (samples::WAL, samples::LSN_BYTES) => Some(Self::Wal),
-            ("pg_stat_database", "blks_read") => Some(Self::BlocksRead),
-            _ => None,
-        }
+    /// What a sample is drawn in, under which label, and how much of it there is in one of the sample's.
+    fn of(sample: &SampleRow) -> Option<(Self, Cow<'_, str>, f64)> {
+        let label = sample.label.as_deref().unwrap_or_default();
+        let all = Cow::Borrowed("");
+        Some(match (sample.source.as_ref(), sample.name.as_ref()) {
+            (samples::CPU, samples::USER_S | samples::SYSTEM_S) => (Self::Cpu, label.into(), 1.0),
+            (samples::WAL, samples::LSN_BYTES) => (Self::Wal, all, 1.0),
+            ("pg_stat_database", "blks_read") => (Self::BlocksRead, all, 1.0),
+            (samples::DISKS, "sectors_read") => (Self::DiskRead, all, SECTOR_BYTES),
+            (samples::DISKS, "sectors_written") => (Self::DiskWritten, all, SECTOR_BYTES),
+            (samples::PROCESSES, "run_queue_wait_s") if is_server(label) => {
+                (Self::RunQueue, all, 1.0)
+            }
+            (samples::WAITS, samples::BACKENDS) if label != "idle" => {
+                let class = label.split_once('/').map_or(label, |(class, _)| class);
+                (Self::Backends, class.into(), 1.0)
+            }
+            _ => return None,
+        })
     }
+
+    /// Whether samples say how it is, not by how much it has grown.
+    fn is_level(self) -> bool {
+        self == Self::Backends
+    }
+}
+
+/// Whether a kind of process is one of the server's.
+pub(crate) fn is_server(kind: &str) -> bool {
+    !matches!(
+        kind,
+        samples::DRIVER | samples::TP_MONITOR | samples::KERNEL_THREADS | samples::ELSEWHERE
+    )
 }
 
 /// The charts' intervals.
@@ -104,7 +141,8 @@ impl Observed {
     /// Adds a sample; samples come in order of time, those of one look with the same time. What
     /// terminals saw is in `run.json` too, and is shown from there.
     pub(crate) fn add(&mut self, sample: &SampleRow) {
-        let Some(value) = sample.value.filter(|_| sample.source != samples::TERMINALS) else {
+        let shown = !matches!(sample.source.as_ref(), samples::TERMINALS | samples::POOLS);
+        let Some(value) = sample.value.filter(|_| shown) else {
             return;
         };
         let happened = value > 0.0 && self.checkpoints_s.last() != Some(&sample.offset_s);
@@ -113,7 +151,11 @@ impl Observed {
         }
         let grid = self.grid;
         let looks = match sample.source.as_ref() {
-            samples::CPU => &mut self.processes,
+            samples::CPU
+            | samples::PROCESSES
+            | samples::MACHINE
+            | samples::DISKS
+            | samples::NETWORK => &mut self.processes,
             _ => &mut self.server,
         };
         if looks.now_s.is_none_or(|now_s| sample.offset_s > now_s) {
@@ -127,24 +169,31 @@ impl Observed {
             }
         }
         // The first look does not say how long it is about.
-        let (Some(series), Some(from_s)) = (Series::of(sample), looks.before_s) else {
+        let (Some((series, label, unit)), Some(from_s)) = (Series::of(sample), looks.before_s)
+        else {
             return;
         };
-        let label = sample.label.as_deref().unwrap_or_default().to_owned();
         let amounts = self
             .series
-            .entry((series, label))
+            .entry((series, label.into_owned()))
             .or_insert_with(|| vec![0.0; grid.steps]);
+        let each_s = if series.is_level() {
+            value * unit
+        } else {
+            value * unit / (sample.offset_s - from_s)
+        };
         for (i, seconds) in grid.parts(from_s, sample.offset_s) {
-            amounts[i] += value * seconds / (sample.offset_s - from_s);
+            amounts[i] += each_s * seconds;
         }
     }
 
     /// A series by label, none where nothing was observed.
     pub(crate) fn rates(&self, wanted: Series) -> Vec<(&str, Points)> {
         let seconds = match wanted {
-            Series::Cpu => &self.processes.seconds,
-            Series::Wal | Series::BlocksRead => &self.server.seconds,
+            Series::Cpu | Series::DiskRead | Series::DiskWritten | Series::RunQueue => {
+                &self.processes.seconds
+            }
+            Series::Wal | Series::BlocksRead | Series::Backends => &self.server.seconds,
         };
         let point = |(i, (amount, seconds)): (usize, (&f64, &f64))| {
             let middle = self.grid.from_s + (i as f64 + 0.5) * self.grid.step_s;

@@ -134,7 +134,7 @@ fn key_figures(run: &Run) -> Markup {
     let each = run
         .observation
         .as_ref()
-        .map(|seen| seen.per_transaction)
+        .map(|seen| seen.per_transaction.clone())
         .unwrap_or_default();
     let micros = |us: f64| format!("{}\u{a0}µs", significant(us));
     let primary =
@@ -231,25 +231,53 @@ fn mishaps(run: &Run) -> Markup {
 }
 
 fn meanwhile(run: &Run, observed: &Observed) -> Markup {
-    let cpu = figures::cpu(run, observed);
-    let server = figures::server(run, observed);
-    let (table, counters) = (parts::observation(run), parts::counters(run));
-    let gaps = run.observation.as_ref().map_or(&[][..], |seen| &seen.gaps);
     section(
         "What PostgreSQL and the machine did",
         &html! {
-            @if let Some(cpu) = &cpu { (wide(cpu)) }
-            @if !server.is_empty() { (side_by_side(&server)) }
-            @for gap in gaps { p.warning {
-                "Nothing was seen of " (gap.source) " from " (significant(gap.from_s)) " s to " (significant(gap.to_s)) " s: " (gap.reason)
-            } }
-            @if table.rows.is_empty() { p.soft { "Nobody watched." } }
-            (filled(&table))
-        @if !counters.rows.is_empty() { details { summary { "All " (counters.rows.len()) " counters that moved" } (counters.html()) } }
+            (watched(run, observed))
             h3 { "The driver" }
             (parts::driver(run).html())
         },
     )
+}
+
+/// Everything that was observed.
+pub(crate) fn watched(run: &Run, observed: &Observed) -> Markup {
+    let wides = [
+        figures::cpu(run, observed),
+        figures::backends(run, observed),
+    ];
+    let server = figures::server(run, observed);
+    let (table, counters) = (parts::observation(run), parts::counters(run));
+    let gaps = run.observation.as_ref().map_or(&[][..], |seen| &seen.gaps);
+    let absent = parts::absent(run);
+    html! {
+        @if run.observation.is_none() { p.soft { "Nobody watched." } }
+        @for gap in gaps { p.warning {
+            "Nothing was seen of " (gap.source) " from " (significant(gap.from_s)) " s to " (significant(gap.to_s)) " s: " (gap.reason)
+        } }
+        @for figure in wides.iter().flatten() { (wide(figure)) }
+        @if !server.is_empty() { (side_by_side(&server)) }
+        @let processes = parts::processes(run);
+        @if !processes.rows.is_empty() { h3 { "Processes" } p.soft { (parts::PROCESSES_NOTE) } (processes.html()) }
+        (titled("Backends", &parts::backends(run)))
+        (titled("System calls", &parts::system_calls(run)))
+        (titled("Memory", &parts::memory(run)))
+        (titled("Disks", &parts::disk_traffic(run)))
+        (titled("Network", &parts::network(run)))
+        (titled("Standbys", &parts::standbys(run)))
+        (titled("Log and counters", &table))
+        @if !counters.rows.is_empty() { details { summary { "All " (counters.rows.len()) " counters that moved" } (counters.html()) } }
+        (titled("Relations, for one transaction", &parts::relations(run)))
+        @if let Some(cost) = parts::cost(run) { h3 { "Observing itself" } p { (cost) } }
+        @if let Some(counting) = parts::counting(run) { p { (counting) } }
+        @if !absent.is_empty() { p.soft { "Not observed:" } ul.soft { @for what in &absent { li { (what) } } } }
+    }
+}
+
+/// A table under its heading, if it has rows.
+fn titled(title: &str, table: &Table) -> Markup {
+    html! { @if !table.rows.is_empty() { h3 { (title) } (table.html()) } }
 }
 
 fn settings(run: &Run) -> Markup {

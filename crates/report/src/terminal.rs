@@ -50,6 +50,9 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
     if let Some(server) = server(run) {
         lines(&mut out, &server, Tone::Plain, width, color);
     }
+    if let Some(observing) = observing(run) {
+        lines(&mut out, &observing, Tone::Plain, width, color);
+    }
     let report = directory.join("report.html");
     // A path is not wrapped, so that it can be opened or copied.
     let _ = writeln!(out, "Report: {}", plain(&report.display().to_string()));
@@ -167,7 +170,7 @@ fn via(run: &Run) -> Option<String> {
 }
 
 fn server(run: &Run) -> Option<String> {
-    let each = run.observation.as_ref()?.per_transaction;
+    let each = &run.observation.as_ref()?.per_transaction;
     let cpu = each
         .server_cpu_us
         .map(|us| format!("{} µs CPU a transaction", significant(us)));
@@ -176,4 +179,24 @@ fn server(run: &Run) -> Option<String> {
         .map(|size| format!("{} of WAL a transaction", bytes(size)));
     let parts: Vec<String> = [cpu, wal].into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("Server: {}", parts.join(", ")))
+}
+
+/// What watching took of the load's CPU.
+fn observing(run: &Run) -> Option<String> {
+    let cost = run.observation.as_ref()?.cost?;
+    let of_load = cost.share_of_load.map_or_else(String::new, |share| {
+        format!("{} % of the load's CPU, ", significant(share * 100.0))
+    });
+    let of_machine = significant(cost.share_of_machine * 100.0);
+    let calls = run.observation.as_ref()?.syscalls.as_ref();
+    let calls = calls.and_then(|calls| calls.share_of_load);
+    let calls = calls.map_or_else(String::new, |share| {
+        format!(
+            "; counting system calls {} % of the load's",
+            significant(share * 100.0)
+        )
+    });
+    Some(format!(
+        "Observing: {of_load}{of_machine} % of the machine's{calls}"
+    ))
 }

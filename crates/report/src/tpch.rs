@@ -1,10 +1,9 @@
 //! A run of TPC-H's tests as people read it: every query's time, and what follows from them.
 
 use crate::chart::{Chart, Layer, Stroke, sample};
-use crate::figures;
 use crate::format::{count, counted, duration, response, significant};
 use crate::observed::Observed;
-use crate::page::{document, filled, section};
+use crate::page::{document, filled, section, watched};
 use crate::parts;
 use crate::scale::{Axis, Tick, Unit};
 use crate::table::{Cell, Table, Tone, escape_markdown, lines, numbers, plain, words};
@@ -88,16 +87,7 @@ pub(crate) fn page(run: &Run, tpch: &Tpch, observed: &Observed) -> Markup {
             @for warning in warnings(run) { p.warning { (warning) } }
             (section("Queries", &html! { (bars(tpch)) (times(tpch).html()) @if tpch.throughput.is_some() { p.soft { (AMONG) } } }))
             (section("Rules", &filled(&parts::audit(run))))
-            (section("What PostgreSQL and the machine did", &html! {
-                @if let Some(cpu) = figures::cpu(run, observed) {
-                    h3 { (cpu.title) }
-                    figure.wide { div.scroll { (cpu.chart) } figcaption { (cpu.caption) } }
-                }
-                @let counters = parts::counters(run);
-                @if !counters.rows.is_empty() {
-                    details { summary { "All " (counters.rows.len()) " counters that moved" } (counters.html()) }
-                }
-            }))
+            (section("What PostgreSQL and the machine did", &watched(run, observed)))
             (section("Settings", &filled(&parts::settings(run))))
             (section("Environment", &html! { (parts::environment(run).html()) (filled(&parts::disks(run))) }))
             (section("Run it again", &html! {

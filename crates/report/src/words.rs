@@ -46,10 +46,26 @@ pub(crate) fn process(kind: &str) -> String {
         "driver" => "tenbin".into(),
         "client_backend" => "backends".into(),
         "exited" => "processes that ended".into(),
-        "other" => "other processes".into(),
+        "other" => "other server processes".into(),
+        "elsewhere" => "other programs".into(),
         "io_worker" => "I/O workers".into(),
         "tp_monitor" => "pooler".into(),
         kind => kind.replace("wal_", "WAL ").replace('_', " "),
+    }
+}
+
+/// What a backend does or waits for, from the class of its wait event.
+pub(crate) fn doing(class: &str) -> &str {
+    match class {
+        "LWLock" => "lightweight lock",
+        "Lock" => "lock",
+        "IO" => "I/O",
+        "IPC" => "other process",
+        "Client" => "client, in a statement",
+        "BufferPin" => "buffer pin",
+        "Timeout" => "timer",
+        "Extension" => "extension",
+        class => class,
     }
 }
 

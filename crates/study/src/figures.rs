@@ -1,6 +1,6 @@
 //! The figures that are compared.
 
-use crate::series::Statistic;
+use crate::series::{Sampled, Statistic};
 use crate::stats::mean;
 use tenbin_record::Run;
 use tenbin_record::result::Times;
@@ -134,5 +134,16 @@ pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
         Statistic::Wal,
         &wal,
     );
+    for sampled in Sampled::ALL {
+        let (id, title, unit) = sampled.words();
+        let value = |run: &Run| sampled.of(&run.observation.as_ref()?.per_transaction);
+        add(
+            id.to_owned(),
+            title.to_owned(),
+            unit,
+            Statistic::Sampled(sampled),
+            &value,
+        );
+    }
     figures
 }

@@ -2,7 +2,10 @@
 
 use crate::stats::whole;
 use std::collections::{BTreeMap, BTreeSet};
-use tenbin_record::samples::{CPU, DRIVER, LSN_BYTES, TP_MONITOR, WAL};
+use tenbin_record::observation::PerTransaction;
+use tenbin_record::samples::{
+    CPU, DISKS, DRIVER, ELSEWHERE, KERNEL_THREADS, LSN_BYTES, PROCESSES, TP_MONITOR, WAL,
+};
 use tenbin_record::transactions::TransactionRow;
 use tenbin_record::{RecordError, RunDir, SampleRow};
 
@@ -33,6 +36,79 @@ pub(crate) enum Statistic {
     ViaCpu,
     /// Write-ahead log for a transaction.
     Wal,
+    /// Something else that was sampled, for a transaction.
+    Sampled(Sampled),
+}
+
+/// What the machine did for a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sampled {
+    /// Context switches of the server's processes.
+    Switches,
+    /// Time that they were ready and had no CPU.
+    RunQueue,
+    /// Read from the server's disks.
+    DiskRead,
+    /// Written to them.
+    DiskWritten,
+}
+
+impl Sampled {
+    /// All, in the order they are shown.
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Switches,
+        Self::RunQueue,
+        Self::DiskRead,
+        Self::DiskWritten,
+    ];
+
+    /// Stable name, title and unit.
+    pub(crate) fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Switches => (
+                "server_switches",
+                "server context switches per transaction",
+                "",
+            ),
+            Self::RunQueue => (
+                "server_run_queue_wait_us",
+                "server waiting for a CPU per transaction",
+                "µs",
+            ),
+            Self::DiskRead => ("disk_read_bytes", "disk read per transaction", "bytes"),
+            Self::DiskWritten => (
+                "disk_written_bytes",
+                "disk written per transaction",
+                "bytes",
+            ),
+        }
+    }
+
+    /// What a run says of it; none of nothing, to which nothing can be compared.
+    pub(crate) fn of(self, each: &PerTransaction) -> Option<f64> {
+        let value = match self {
+            Self::Switches => each.server_switches,
+            Self::RunQueue => each.server_run_queue_wait_us,
+            Self::DiskRead => each.disk_read_bytes,
+            Self::DiskWritten => each.disk_written_bytes,
+        };
+        value.filter(|value| *value > 0.0)
+    }
+
+    /// What a sample is about, if any.
+    fn of_sample(sample: &SampleRow) -> Option<Self> {
+        let label = sample.label.as_deref().unwrap_or_default();
+        let of_server = !matches!(label, DRIVER | TP_MONITOR | KERNEL_THREADS | ELSEWHERE);
+        match (sample.source.as_ref(), sample.name.as_ref()) {
+            (PROCESSES, "switches_voluntary" | "switches_involuntary") if of_server => {
+                Some(Self::Switches)
+            }
+            (PROCESSES, "run_queue_wait_s") if of_server => Some(Self::RunQueue),
+            (DISKS, "sectors_read") => Some(Self::DiskRead),
+            (DISKS, "sectors_written") => Some(Self::DiskWritten),
+            _ => None,
+        }
+    }
 }
 
 /// Responses of one kind.
@@ -109,6 +185,7 @@ pub(crate) struct Series {
     server_cpu: Vec<f64>,
     via_cpu: Vec<f64>,
     wal: Vec<f64>,
+    sampled: [Vec<f64>; Sampled::ALL.len()],
     responses: BTreeMap<String, Responses>,
 }
 
@@ -131,6 +208,7 @@ impl Series {
             server_cpu: vec![0.0; slots],
             via_cpu: vec![0.0; slots],
             wal: vec![0.0; slots],
+            sampled: Sampled::ALL.map(|_| vec![0.0; slots]),
             responses: BTreeMap::new(),
         };
         let kinds = transactions.kinds().to_vec();
@@ -189,10 +267,15 @@ impl Series {
             (CPU, _) => match sample.label.as_deref() {
                 Some(DRIVER) => self.driver_cpu[slot] += value,
                 Some(TP_MONITOR) => self.via_cpu[slot] += value,
+                Some(KERNEL_THREADS | ELSEWHERE) => {}
                 _ => self.server_cpu[slot] += value,
             },
             (WAL, LSN_BYTES) => self.wal[slot] += value,
-            _ => {}
+            _ => {
+                if let Some(sampled) = Sampled::of_sample(sample) {
+                    self.sampled[sampled as usize][slot] += value;
+                }
+            }
         }
     }
 
@@ -218,6 +301,7 @@ impl Series {
             Statistic::ServerCpu => sum(&self.server_cpu) / completed,
             Statistic::ViaCpu => sum(&self.via_cpu) / completed,
             Statistic::Wal => sum(&self.wal) / completed,
+            Statistic::Sampled(of) => sum(&self.sampled[*of as usize]) / completed,
             Statistic::Response { kind, share } => {
                 let Some(responses) = self.responses.get(kind) else {
                     return f64::NAN;

@@ -3,11 +3,14 @@
 use crate::run::Judged;
 use std::collections::BTreeMap;
 use tenbin_record::Observation;
-use tenbin_record::observation::PerTransaction;
+use tenbin_record::observation::{DiskSeen, PerTransaction};
 use tenbin_record::result as record;
 use tenbin_record::samples::{SampleRow, TERMINALS};
 use tenbin_rte::{Driven, Errors, KindResult, Point};
 use tenbin_workload::Tally;
+
+/// A sector as the kernel counts them.
+const SECTOR_BYTES: f64 = 512.0;
 
 fn times(times: &tenbin_rte::Times) -> Option<record::Times> {
     record::Times::of(times.count(), times.mean_ms(), times.max_ms(), |quantile| {
@@ -189,15 +192,42 @@ pub(crate) fn per_transaction<T: Tally>(mut seen: Observation, driven: &Driven<T
     if completed > 0 && seen.interval_s > 0.0 {
         // The two intervals differ by the fraction of a second in which the observer noticed.
         let transactions = completed as f64 * seen.interval_s / driven.measured_s;
-        let server_s: f64 = seen.server_cpu.values().map(|cpu| cpu.total_s()).sum();
-        seen.per_transaction = PerTransaction {
-            driver_cpu_us: seen
-                .driver_cpu
-                .map(|cpu| 1e6 * cpu.total_s() / transactions),
-            server_cpu_us: (!seen.server_cpu.is_empty()).then(|| 1e6 * server_s / transactions),
-            via_cpu_us: seen.via.map(|via| 1e6 * via.cpu.total_s() / transactions),
-            wal_bytes: seen.wal_bytes.map(|bytes| bytes / transactions),
-        };
+        seen.per_transaction = divided(&seen, transactions);
     }
     seen
+}
+
+fn divided(seen: &Observation, transactions: f64) -> PerTransaction {
+    let server_s: f64 = seen.server_cpu.values().map(|cpu| cpu.total_s()).sum();
+    let server = || {
+        let kinds = seen.server_cpu.keys();
+        kinds.filter_map(|kind| seen.processes.get(kind))
+    };
+    let switches = server().filter_map(|kind| {
+        let voluntary = kind.switches_voluntary?;
+        Some(voluntary + kind.switches_involuntary.unwrap_or(0.0))
+    });
+    let waits_s = server().filter_map(|kind| kind.run_queue_wait_s);
+    let local = !seen.server_cpu.is_empty();
+    let disks = |sectors: fn(&DiskSeen) -> f64| {
+        let sum: f64 = seen.disks.values().map(sectors).sum();
+        (!seen.disks.is_empty()).then(|| SECTOR_BYTES * sum / transactions)
+    };
+    PerTransaction {
+        driver_cpu_us: seen
+            .driver_cpu
+            .map(|cpu| 1e6 * cpu.total_s() / transactions),
+        server_cpu_us: local.then(|| 1e6 * server_s / transactions),
+        via_cpu_us: seen.via.map(|via| 1e6 * via.cpu.total_s() / transactions),
+        wal_bytes: seen.wal_bytes.map(|bytes| bytes / transactions),
+        server_switches: local.then(|| switches.sum::<f64>() / transactions),
+        server_run_queue_wait_us: local.then(|| 1e6 * waits_s.sum::<f64>() / transactions),
+        disk_read_bytes: disks(|disk| disk.sectors_read),
+        disk_written_bytes: disks(|disk| disk.sectors_written),
+        counters: seen
+            .counters
+            .iter()
+            .map(|(name, value)| (name.clone(), value / transactions))
+            .collect(),
+    }
 }

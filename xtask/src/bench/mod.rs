@@ -2,6 +2,7 @@
 
 mod driver;
 mod iotrace;
+mod observe;
 mod peers;
 mod pgbench;
 mod ratio;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 8] = [
+pub(crate) const NAMES: [&str; 9] = [
     "load",
     "driver",
     "terminals",
@@ -23,6 +24,7 @@ pub(crate) const NAMES: [&str; 8] = [
     "growth",
     "pgbench",
     "iotrace",
+    "observe",
     "tpmonitor",
 ];
 
@@ -61,6 +63,7 @@ fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
         "growth" => stub::growth(),
         "pgbench" => pgbench::pgbench(pairs),
         "iotrace" => iotrace::iotrace(pairs),
+        "observe" => observe::observe(pairs),
         "tpmonitor" => tpmonitor::tpmonitor(pairs),
         unknown => bail!("there is no bench {unknown}"),
     }

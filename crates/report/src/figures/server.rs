@@ -8,7 +8,7 @@ use crate::chart::{Chart, Layer, Stroke};
 use crate::format::{bytes, counted, significant};
 use crate::observed::{Observed, Points, Series};
 use crate::scale::{Axis, Unit};
-use crate::words::process;
+use crate::words::{doing, process};
 use tenbin_record::Run;
 
 /// CPU by kind of process over time; none when nobody watched.
@@ -78,70 +78,174 @@ pub(crate) fn cpu(run: &Run, observed: &Observed) -> Option<Figure> {
     })
 }
 
-/// Log, and blocks read from outside shared buffers, over time.
-pub(crate) fn server(run: &Run, observed: &Observed) -> Vec<Figure> {
-    let wal = |value: f64| format!("{}/s", bytes(value));
-    let blocks = |value: f64| format!("{} blocks/s", significant(value));
-    let figures = [
-        half(
-            run,
-            observed,
-            Series::Wal,
-            "Write-ahead log written",
-            "bytes per second",
-            Unit::Bytes,
-            &wal,
-        ),
-        half(
-            run,
-            observed,
-            Series::BlocksRead,
-            "Blocks read into shared buffers",
-            "blocks per second",
-            Unit::Plain,
-            &blocks,
-        ),
-    ];
-    figures.into_iter().flatten().collect()
-}
-
-fn half(
-    run: &Run,
-    observed: &Observed,
-    series: Series,
-    title: &str,
-    y_title: &str,
-    unit: Unit,
-    shown: &dyn Fn(f64) -> String,
-) -> Option<Figure> {
-    let (_, points) = observed.rates(series).into_iter().next()?;
-    let values: Vec<f64> = points.iter().filter_map(|point| point.1).collect();
-    let top = values.iter().copied().fold(0.0, f64::max);
-    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+/// What backends did, as a stack over time; none when nobody looked.
+pub(crate) fn backends(run: &Run, observed: &Observed) -> Option<Figure> {
+    let mut series: Vec<(String, Points)> = observed
+        .rates(Series::Backends)
+        .into_iter()
+        .map(|(class, points)| (doing(class).to_owned(), points))
+        .collect();
+    let sum = |points: &Points| points.iter().filter_map(|point| point.1).sum::<f64>();
+    series.sort_by(|a, b| sum(&b.1).total_cmp(&sum(&a.1)));
+    let rest = series.split_off(series.len().min(Stroke::ALL.len() - 1));
+    let at = |points: &Points, i: usize| points.get(i).and_then(|point| point.1).unwrap_or(0.0);
+    let moments: Points = series.first()?.1.clone();
+    // Gaps are left out: the stack is drawn across them.
+    let seen = (0..moments.len()).filter(|i| moments[*i].1.is_some());
+    let seen: Vec<usize> = seen.collect();
+    let mut edge = vec![0.0; seen.len()];
+    let mut layers = Vec::new();
+    let mut add = |label: String, stroke, amount: &dyn Fn(usize) -> f64| {
+        let points = seen.iter().zip(&mut edge).map(|(i, edge)| {
+            let low = *edge;
+            *edge += amount(*i);
+            (moments[*i].0, low, *edge)
+        });
+        let points = points.collect();
+        layers.push(Layer::Area {
+            points,
+            stroke,
+            label,
+        });
+    };
+    for ((name, points), stroke) in series.iter().zip(Stroke::ALL) {
+        add(name.clone(), stroke, &|i| at(points, i));
+    }
+    if !rest.is_empty() {
+        let all = |i| rest.iter().map(|(_, points)| at(points, i)).sum();
+        add("all others".into(), Stroke::Fifth, &all);
+    }
+    let top = edge.iter().copied().fold(0.0, f64::max);
+    let names: Vec<&str> = series.iter().map(|(name, _)| name.as_str()).collect();
     let chart = Chart {
-        id: title.to_lowercase().replace(' ', "-"),
-        title: format!("{title}, over time"),
-        description: format!("On average {}, at most {}.", shown(mean), shown(top)),
-        width: HALF,
-        margins: HALF_MARGINS,
-        plot_height: 120.0,
-        x: time_axis(run, 6),
+        id: "backends".into(),
+        title: "What backends did and waited for, over time".into(),
+        description: format!(
+            "Most first: {}. At most {} at once.",
+            names.join(", "),
+            significant(top)
+        ),
+        width: WIDE,
+        margins: WIDE_MARGINS,
+        plot_height: 170.0,
+        x: time_axis(run, 10),
         x_title: TIME,
-        y: Axis::from_zero(top, 4, unit),
-        y_title,
+        y: Axis::from_zero(top, 5, Unit::Plain),
+        y_title: "backends",
         shades: phases(run),
         marks: checkpoints(run, observed),
-        layers: vec![Layer::Line {
-            points,
-            stroke: Stroke::First,
-            label: None,
-        }],
+        layers,
         hovers: Vec::new(),
     };
-    let caption = format!("On average {}.", shown(mean));
+    let caption = format!(
+        "Client backends and parallel workers in a transaction, seen ten times a second; \
+         “running” waits for nothing that PostgreSQL tells: it has a CPU or is ready for one.{}",
+        checkpoint_note(observed),
+    );
     (top > 0.0).then(|| Figure {
-        title: title.into(),
+        title: "What backends did and waited for".into(),
         chart: chart.render(),
         caption,
     })
+}
+
+/// Log, blocks read from outside shared buffers, disks and the wait for a CPU, over time.
+pub(crate) fn server(run: &Run, observed: &Observed) -> Vec<Figure> {
+    let bytes_s = |value: f64| format!("{}/s", bytes(value));
+    let blocks = |value: f64| format!("{} blocks/s", significant(value));
+    let processes = |value: f64| format!("{} processes", significant(value));
+    let halves = [
+        Half {
+            title: "Write-ahead log written",
+            series: &[(Series::Wal, None)],
+            y_title: "bytes per second",
+            unit: Unit::Bytes,
+            shown: &bytes_s,
+        },
+        Half {
+            title: "Blocks read into shared buffers",
+            series: &[(Series::BlocksRead, None)],
+            y_title: "blocks per second",
+            unit: Unit::Plain,
+            shown: &blocks,
+        },
+        Half {
+            title: "Disks of the server",
+            series: &[
+                (Series::DiskWritten, Some("written")),
+                (Series::DiskRead, Some("read")),
+            ],
+            y_title: "bytes per second",
+            unit: Unit::Bytes,
+            shown: &bytes_s,
+        },
+        Half {
+            title: "Server processes ready, without a CPU",
+            series: &[(Series::RunQueue, None)],
+            y_title: "processes",
+            unit: Unit::Plain,
+            shown: &processes,
+        },
+    ];
+    let figures = halves.iter().filter_map(|half| half.draw(run, observed));
+    figures.collect()
+}
+
+/// A chart of half the page's width.
+struct Half<'a> {
+    title: &'a str,
+    /// Each with the label of its line, if there are several.
+    series: &'a [(Series, Option<&'a str>)],
+    y_title: &'a str,
+    unit: Unit,
+    shown: &'a dyn Fn(f64) -> String,
+}
+
+impl Half<'_> {
+    fn draw(&self, run: &Run, observed: &Observed) -> Option<Figure> {
+        let mut layers = Vec::new();
+        let (mut top, mut told) = (0.0_f64, Vec::new());
+        for ((series, label), stroke) in self.series.iter().zip(Stroke::ALL) {
+            let (_, points) = observed.rates(*series).into_iter().next()?;
+            let values: Vec<f64> = points.iter().filter_map(|point| point.1).collect();
+            let most = values.iter().copied().fold(0.0, f64::max);
+            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+            top = top.max(most);
+            let (mean, most) = ((self.shown)(mean), (self.shown)(most));
+            let name = label.map_or_else(String::new, |label| format!(" {label}"));
+            told.push((format!("{mean}{name}"), format!("{most}{name}")));
+            layers.push(Layer::Line {
+                points,
+                stroke,
+                label: label.map(str::to_owned),
+            });
+        }
+        let means: Vec<&str> = told.iter().map(|(mean, _)| mean.as_str()).collect();
+        let most: Vec<&str> = told.iter().map(|(_, most)| most.as_str()).collect();
+        let means = format!("On average {}", means.join(", "));
+        let chart = Chart {
+            id: self
+                .title
+                .to_lowercase()
+                .replace(|c: char| !c.is_alphanumeric(), "-"),
+            title: format!("{}, over time", self.title),
+            description: format!("{means}, at most {}.", most.join(", ")),
+            width: HALF,
+            margins: HALF_MARGINS,
+            plot_height: 120.0,
+            x: time_axis(run, 6),
+            x_title: TIME,
+            y: Axis::from_zero(top, 4, self.unit),
+            y_title: self.y_title,
+            shades: phases(run),
+            marks: checkpoints(run, observed),
+            layers,
+            hovers: Vec::new(),
+        };
+        (top > 0.0).then(|| Figure {
+            title: self.title.into(),
+            chart: chart.render(),
+            caption: format!("{means}."),
+        })
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::format::{bytes, count, counted, decimal, duration, response, significant};
 use crate::table::{Table, numbers, verbatim, words};
-use crate::words::{process, scale};
+use crate::words::scale;
 use tenbin_record::Run;
 use tenbin_record::run::{Server, Setting};
 
@@ -384,23 +384,12 @@ const KEY_COUNTERS: [&str; 19] = [
     "pg_stat_user_tables.autovacuum_count",
 ];
 
-/// CPU, log and the counters most asked for in the measurement interval; empty when nobody watched.
+/// Log and the counters most asked for in the measurement interval; empty when nobody watched.
 pub(crate) fn observation(run: &Run) -> Table {
     let Some(seen) = &run.observation else {
         return Growth::of(run, 0.0).table;
     };
     let mut growth = Growth::of(run, seen.interval_s);
-    let seconds = |s: f64| response(s * 1e3);
-    if let Some(cpu) = seen.driver_cpu {
-        growth.add("CPU of tenbin", cpu.total_s(), seconds);
-    }
-    for (kind, cpu) in seen
-        .server_cpu
-        .iter()
-        .filter(|(_, cpu)| cpu.total_s() > 0.0)
-    {
-        growth.add(&format!("CPU of {}", process(kind)), cpu.total_s(), seconds);
-    }
     if let Some(size) = seen.wal_bytes {
         growth.add("write-ahead log", size, bytes);
     }
@@ -449,12 +438,6 @@ struct Growth {
 
 impl Growth {
     fn of(run: &Run, seconds: f64) -> Self {
-        let completed: u64 = run
-            .result
-            .transactions
-            .values()
-            .map(|kind| kind.completed)
-            .sum();
         let columns = [
             words("What"),
             numbers("in all"),
@@ -464,7 +447,7 @@ impl Growth {
         Self {
             table: Table::new(columns),
             seconds,
-            completed: completed as f64,
+            completed: super::observed::completed(run),
         }
     }
 

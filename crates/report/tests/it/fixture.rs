@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use tenbin_record::observation::{Cpu, Observation, PerTransaction};
+use tenbin_record::observation::{
+    Cost, Cpu, DiskSeen, Level, Machine, Observation, PerTransaction, Processes, Standby, Waits,
+};
 use tenbin_record::result::{
     AuditItem, Bucket, Check, Deferred, Driver, ErrorCount, Lateness, RunResult, Throughput,
     Timeline, TimelineKind, Times, Transaction, Verdict,
@@ -292,9 +294,108 @@ fn observation() -> Observation {
             server_cpu_us: Some(2110.0),
             via_cpu_us: None,
             wal_bytes: Some(4890.0),
+            ..PerTransaction::default()
         },
-        gaps: Vec::new(),
+        relations: BTreeMap::from([(
+            "public.stock".into(),
+            BTreeMap::from([
+                ("pg_stat_user_tables.n_tup_upd".into(), 400_000.0),
+                ("pg_statio_user_tables.heap_blks_hit".into(), 2_100_000.0),
+                ("pg_statio_user_tables.heap_blks_read".into(), 8_000.0),
+            ]),
+        )]),
+        processes: processes(),
+        machine: Some(Machine {
+            cpu: cpu(70.0, 30.0),
+            idle_s: 20.0,
+            switches: 1_900_000.0,
+            faults: 91_000.0,
+            page_cache_bytes: level(2e9, 3e9),
+            swap_used_bytes: level(0.0, 0.0),
+            ..Machine::default()
+        }),
+        disks: BTreeMap::from([(
+            "vda".into(),
+            DiskSeen {
+                used_for: vec!["data".into(), "wal".into()],
+                reads: 600.0,
+                sectors_read: 9_600.0,
+                read_ms: Some(0.21),
+                writes: 40_000.0,
+                sectors_written: 900_000.0,
+                write_ms: Some(1.4),
+                flushes: 31_000.0,
+                busy_share: 0.61,
+                queue_mean: 1.2,
+            },
+        )]),
+        waits: Some(Waits {
+            looks: 600,
+            backends: [
+                ("running", 3.1),
+                ("Client/ClientRead", 0.4),
+                ("LWLock/WALWrite", 1.9),
+                ("Lock/transactionid", 0.8),
+                ("idle", 13.8),
+            ]
+            .map(|(name, mean)| (name.to_owned(), mean))
+            .into(),
+        }),
+        standbys: BTreeMap::from([(
+            "far".into(),
+            Standby {
+                replay_lag_bytes: Some(level(81_920.0, 1_048_576.0)),
+                replay_lag_s: Some(level(0.012, 0.2)),
+                ..Standby::default()
+            },
+        )]),
+        absent: BTreeMap::from([(
+            "pg_stat_io".into(),
+            "PostgreSQL has it from version 16 on".into(),
+        )]),
+        cost: Some(Cost {
+            thread_cpu_s: 0.21,
+            backend_cpu_s: Some(0.33),
+            looks: 61,
+            statements: 662,
+            share_of_load: Some(0.0061),
+            share_of_machine: 0.0022,
+        }),
+        ..Observation::default()
     }
+}
+
+fn level(mean: f64, max: f64) -> Level {
+    Level { mean, max }
+}
+
+fn processes() -> BTreeMap<String, Processes> {
+    let of = |user_s, system_s, count: f64, pss: f64| Processes {
+        cpu: Cpu { user_s, system_s },
+        switches_voluntary: Some(41_000.0 * count),
+        switches_involuntary: Some(700.0),
+        run_queue_wait_s: Some(0.9 * user_s),
+        faults_minor: 2_000.0 * count,
+        faults_major: 0.0,
+        count: Some(level(count, count)),
+        pss_bytes: Some(level(pss, 1.1 * pss)),
+        swap_bytes: Some(level(0.0, 0.0)),
+    };
+    let elsewhere = Processes {
+        cpu: Cpu {
+            user_s: 0.5,
+            system_s: 0.2,
+        },
+        count: Some(level(31.0, 33.0)),
+        ..Processes::default()
+    };
+    BTreeMap::from([
+        ("driver".into(), of(1.5, 1.9, 1.0, 2.8e7)),
+        ("client_backend".into(), of(61.0, 21.0, 20.0, 1.9e8)),
+        ("wal_writer".into(), of(0.4, 1.1, 1.0, 2.0e6)),
+        ("checkpointer".into(), of(0.3, 0.8, 1.0, 6.0e7)),
+        ("elsewhere".into(), elsewhere),
+    ])
 }
 
 /// A clean, unpaced run of a minute.

@@ -312,6 +312,7 @@ impl Args {
             which,
             setup: &self.setup,
             out: self.show.output.out.clone(),
+            watch: self.show.output.watch,
             quiet: self.show.output.json,
             connections: self.run.client,
             tablespaces: Vec::<(String, PathBuf)>::new(),

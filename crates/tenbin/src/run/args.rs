@@ -45,6 +45,19 @@ pub(crate) struct OutputArgs {
     /// Print run.json instead of the table, and nothing on the way
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) watch: WatchArgs,
+}
+
+/// What is observed beyond what always is.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub(crate) struct WatchArgs {
+    /// Whether system calls are counted.
+    #[arg(
+        long,
+        help = "Count system calls by type and kind of process, with the time in each (root, or CAP_BPF and CAP_PERFMON)"
+    )]
+    pub(crate) syscalls: bool,
 }
 
 /// Isolation levels of SQL that PostgreSQL tells apart.

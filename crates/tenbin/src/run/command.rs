@@ -1,6 +1,6 @@
 //! What every `tenbin run` does around a run: a server before, an answer after.
 
-use super::{OutputArgs, Plan, Ran, Subject, run};
+use super::{OutputArgs, Plan, Ran, Subject, WatchArgs, run};
 use crate::exit::{Answer, Result};
 use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
 use crate::signals;
@@ -20,6 +20,7 @@ pub(crate) struct Command<'a> {
     pub(crate) out: Option<PathBuf>,
     /// Nothing on standard error on the way.
     pub(crate) quiet: bool,
+    pub(crate) watch: WatchArgs,
     /// Connections that the load will open.
     pub(crate) connections: u32,
     /// Tablespaces that an embedded server must have: name and directory.
@@ -55,6 +56,7 @@ pub(crate) fn measure<S: Subject>(
         seed: command.seed,
         out: command.out,
         quiet: command.quiet,
+        watch: command.watch,
         command_line: place::command_line(),
     };
     let ran = run(&place, &plan, |place| prepare(place, &stop), &stop);

@@ -10,7 +10,7 @@ pub(crate) mod loading;
 mod transactions;
 mod watch;
 
-pub(crate) use args::{ClientArgs, OutputArgs, Pacing};
+pub(crate) use args::{ClientArgs, OutputArgs, Pacing, WatchArgs};
 pub(crate) use command::{Command, cores, measure, show};
 pub(crate) use finding::{print, recorded};
 pub(crate) use transactions::{Finish, Transactions};
@@ -112,6 +112,7 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) out: Option<PathBuf>,
     pub(crate) quiet: bool,
+    pub(crate) watch: WatchArgs,
     pub(crate) command_line: Vec<String>,
 }
 
@@ -152,9 +153,7 @@ pub(crate) fn run<S: Subject>(
     subject.begin(place)?;
     let samples = writer.samples()?;
     let database_size_bytes = database_size(place)?;
-    let watched = watch::watch(
-        place, &subject, &kinds, &mut files, samples, plan.quiet, stop,
-    )?;
+    let watched = watch::watch(place, &subject, &kinds, &mut files, samples, plan, stop)?;
     let driven = watched.driven;
     let seen = result::samples(&driven.timeline, &driven.kinds);
     watched.samples.write(&seen)?;
@@ -224,17 +223,19 @@ fn info<T: Tally>(id: &str, plan: &Plan, options: &Options, driven: &Driven<T>) 
 /// What the run uses, for the description of its disks.
 pub(crate) fn used_paths(place: &Place, directory: &Path) -> Vec<(String, PathBuf)> {
     let mut used = vec![("run directory".to_owned(), directory.to_owned())];
-    if place.server.postmaster_pid.is_some() {
-        used.extend(
-            place
-                .server
-                .data_directory
-                .iter()
-                .map(|data| ("data".to_owned(), data.clone())),
-        );
-        used.extend(place.server.placement.iter().cloned());
-    }
+    used.extend(server_paths(place));
     used
+}
+
+/// What the server uses, if it is on this machine.
+pub(crate) fn server_paths(place: &Place) -> Vec<(String, PathBuf)> {
+    if place.server.postmaster_pid.is_none() {
+        return Vec::new();
+    }
+    let data = place.server.data_directory.iter();
+    data.map(|data| ("data".to_owned(), data.clone()))
+        .chain(place.server.placement.iter().cloned())
+        .collect()
 }
 
 fn database_size(place: &Place) -> Result<Option<u64>> {

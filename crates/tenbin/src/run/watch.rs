@@ -1,6 +1,6 @@
 //! Driving a load while observing machine and server.
 
-use super::{DrivenOf, Subject};
+use super::{DrivenOf, Plan, Subject};
 use crate::exit::{Class, Failure, Result};
 use crate::live::RunView;
 use crate::place::Place;
@@ -25,7 +25,7 @@ pub(super) fn watch<S: Subject>(
     kinds: &[String],
     files: &mut S::Files,
     samples: SampleWriter,
-    quiet: bool,
+    plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Watched<S>> {
     // The observer's thread writes samples; it is joined before the writer is used again.
@@ -39,6 +39,8 @@ pub(super) fn watch<S: Subject>(
                 pid: via.pid(),
                 admin: via.admin(),
             }),
+            used: super::server_paths(place),
+            syscalls: plan.watch.syscalls,
         },
         Box::new(move |rows| {
             if let Ok(writer) = shared.lock() {
@@ -49,7 +51,7 @@ pub(super) fn watch<S: Subject>(
     )?;
     let options = subject.options();
     let total_s = (options.ramp_up + options.warm_up + options.duration).as_secs_f64();
-    let mut view = RunView::new(kinds, total_s, subject.per_minute(), quiet);
+    let mut view = RunView::new(kinds, total_s, subject.per_minute(), plan.quiet);
     let mut phases = Phases {
         observer: &observer,
         duration: options.duration,

@@ -4,7 +4,7 @@ use super::args::{LoadArgs, TestArgs};
 use crate::exit::{Answer, Class, Failure, Result};
 use crate::live::{Live, bar, clock};
 use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
-use crate::run::{Ran, used_paths};
+use crate::run::{Ran, WatchArgs, server_paths, used_paths};
 use crate::signals;
 use postgres::NoTls;
 use std::collections::BTreeMap;
@@ -32,6 +32,7 @@ pub(crate) struct Command<'a> {
     pub(crate) test: &'a TestArgs,
     pub(crate) out: Option<PathBuf>,
     pub(crate) quiet: bool,
+    pub(crate) watch: WatchArgs,
 }
 
 /// Opens the server, loads what is missing, runs the tests, leaves the server as it was.
@@ -54,7 +55,7 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
         seed: command.test.seed,
     };
     let at = SystemTime::now();
-    let (tested, observation) = observed(&place, &options, writer.samples()?, quiet, &stop)?;
+    let (tested, observation) = observed(&place, &options, writer.samples()?, command, &stop)?;
     let measured_s = tested.elapsed_s(Test::Power) + tested.elapsed_s(Test::Throughput);
     let run = Run {
         schema: RUN_SCHEMA.to_owned(),
@@ -100,7 +101,7 @@ fn observed(
     place: &Place,
     options: &TestOptions,
     samples: SampleWriter,
-    quiet: bool,
+    command: &Command<'_>,
     stop: &AtomicBool,
 ) -> Result<(Tested, Observation)> {
     // The observer's thread writes samples; it is joined before the file is finished.
@@ -111,6 +112,8 @@ fn observed(
             target: place.server.target.clone(),
             postmaster_pid: place.server.postmaster_pid,
             via: None,
+            used: server_paths(place),
+            syscalls: command.watch.syscalls,
         },
         Box::new(move |rows| {
             if let Ok(writer) = shared.lock() {
@@ -122,7 +125,7 @@ fn observed(
     observer.expect_interval(Instant::now());
     observer.begin_interval();
     let config = place.server.target.config();
-    let mut view = View::new(options, quiet);
+    let mut view = View::new(options, command.quiet);
     let tested = test::run(options, || config.connect(NoTls), stop, &mut |executed| {
         view.update(executed);
     });

@@ -47,6 +47,7 @@ pub(super) fn run(args: &Args) -> Result {
         which: &args.which,
         setup: &args.setup,
         out: args.output.out.clone(),
+        watch: args.output.watch,
         quiet: args.output.json,
         connections,
         tablespaces: Vec::new(),

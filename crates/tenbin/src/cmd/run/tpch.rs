@@ -39,6 +39,7 @@ pub(super) fn run(args: &Args) -> Result {
         test: &args.test,
         out: args.output.out.clone(),
         quiet: args.output.json,
+        watch: args.output.watch,
     })?;
     show(&ran, &args.output)
 }

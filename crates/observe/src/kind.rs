@@ -1,28 +1,14 @@
-//! CPU time of the driver and of the server's processes, by kind of process.
+//! Kinds of process.
 
-use procfs::process::{Process, Stat};
-use std::collections::{BTreeMap, HashMap};
-use tenbin_record::observation::Cpu;
-
-/// Time used between two looks.
-pub(crate) fn minus(later: Cpu, earlier: Cpu) -> Cpu {
-    Cpu {
-        user_s: later.user_s - earlier.user_s,
-        system_s: later.system_s - earlier.system_s,
-    }
-}
-
-pub(crate) fn add(sum: &mut Cpu, other: Cpu) {
-    // Counted in ticks of 10 ms by the kernel, parts of a difference may come out below zero.
-    sum.user_s += other.user_s.max(0.0);
-    sum.system_s += other.system_s.max(0.0);
-}
+use tenbin_record::samples;
 
 /// Kinds of process that are told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     /// tenbin itself.
     Driver,
+    /// The pooler between driver and server.
+    TpMonitor,
     /// The postmaster.
     Postmaster,
     /// Serves a client.
@@ -45,8 +31,12 @@ pub(crate) enum Kind {
     IoWorker,
     /// Everything else that the postmaster started.
     Other,
-    /// Ended between two samples, before its last CPU time could be read.
+    /// Ended between two samples, before what it used last could be read.
     Exited,
+    /// Threads of the kernel.
+    KernelThreads,
+    /// Every other program.
+    Elsewhere,
 }
 
 impl Kind {
@@ -54,7 +44,8 @@ impl Kind {
     #[must_use]
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Driver => "driver",
+            Self::Driver => samples::DRIVER,
+            Self::TpMonitor => samples::TP_MONITOR,
             Self::Postmaster => "postmaster",
             Self::Backend => "client_backend",
             Self::ParallelWorker => "parallel_worker",
@@ -67,7 +58,17 @@ impl Kind {
             Self::IoWorker => "io_worker",
             Self::Other => "other",
             Self::Exited => "exited",
+            Self::KernelThreads => samples::KERNEL_THREADS,
+            Self::Elsewhere => samples::ELSEWHERE,
         }
+    }
+
+    /// Whether it is one of the server's.
+    pub(crate) fn is_server(self) -> bool {
+        !matches!(
+            self,
+            Self::Driver | Self::TpMonitor | Self::KernelThreads | Self::Elsewhere
+        )
     }
 
     /// From the title that a server process gives itself. What stands there has changed
@@ -124,129 +125,6 @@ pub fn kind_of_title(title: &str) -> Option<&'static str> {
         .then(|| Kind::of_title(title).name())
 }
 
-/// One child of the postmaster, as last seen.
-#[derive(Debug, Clone, Copy)]
-struct Child {
-    started: u64,
-    kind: Kind,
-    cpu: Cpu,
-}
-
-/// Follows the driver and a server's processes.
-#[derive(Debug)]
-pub(crate) struct CpuWatch {
-    postmaster: Option<i32>,
-    ticks_per_s: f64,
-    children: HashMap<i32, Child>,
-    /// Postmaster's own, and that of children it has waited for.
-    own: Option<(Cpu, Cpu)>,
-    driver: Option<Cpu>,
-}
-
-impl CpuWatch {
-    pub(crate) fn new(postmaster: Option<u32>) -> Self {
-        Self {
-            postmaster: postmaster.and_then(|pid| i32::try_from(pid).ok()),
-            ticks_per_s: procfs::ticks_per_second() as f64,
-            children: HashMap::new(),
-            own: None,
-            driver: None,
-        }
-    }
-
-    /// CPU time used since the last call, by kind; the first call only sets the mark.
-    pub(crate) fn sample(&mut self) -> BTreeMap<Kind, Cpu> {
-        let mut used = BTreeMap::new();
-        if let Ok(stat) = Process::myself().and_then(|process| process.stat()) {
-            let now = own_time(&stat);
-            if let Some(before) = self.driver.replace(now) {
-                used.insert(Kind::Driver, minus(now, before));
-            }
-        }
-        if let Some(pid) = self.postmaster {
-            self.sample_server(pid, &mut used);
-        }
-        used
-    }
-
-    fn sample_server(&mut self, pid: i32, used: &mut BTreeMap<Kind, Cpu>) {
-        let Ok(stat) = Process::new(pid).and_then(|process| process.stat()) else {
-            return; // the server is gone; what it used until the last sample stands
-        };
-        let living = self.living(pid);
-        let own = own_time(&stat);
-        let waited = Cpu {
-            user_s: stat.cutime.max(0) as f64 / self.ticks_per_s,
-            system_s: stat.cstime.max(0) as f64 / self.ticks_per_s,
-        };
-        if let Some((own_before, waited_before)) = self.own.replace((own, waited)) {
-            // What children brought home when they ended, less what was seen of them before.
-            let mut exited = minus(waited, waited_before);
-            for (pid, child) in &self.children {
-                if living
-                    .get(pid)
-                    .is_none_or(|now| now.started != child.started)
-                {
-                    exited = minus(exited, child.cpu);
-                }
-            }
-            for (pid, child) in &living {
-                let before = self
-                    .children
-                    .get(pid)
-                    .filter(|old| old.started == child.started);
-                let delta = minus(child.cpu, before.map_or(Cpu::default(), |old| old.cpu));
-                add(used.entry(child.kind).or_default(), delta);
-            }
-            add(
-                used.entry(Kind::Postmaster).or_default(),
-                minus(own, own_before),
-            );
-            add(used.entry(Kind::Exited).or_default(), exited);
-        }
-        self.children = living;
-    }
-
-    /// The postmaster's children. A process's kind is read when it is first seen and again
-    /// while it has not named itself.
-    fn living(&self, postmaster: i32) -> HashMap<i32, Child> {
-        let Ok(processes) = procfs::process::all_processes() else {
-            return HashMap::new();
-        };
-        processes
-            .filter_map(Result::ok)
-            .filter_map(|process| {
-                let stat = process.stat().ok().filter(|stat| stat.ppid == postmaster)?;
-                let known = self
-                    .children
-                    .get(&stat.pid)
-                    .filter(|old| old.started == stat.starttime);
-                let kind = match known {
-                    Some(old) if old.kind != Kind::Other => old.kind,
-                    _ => Kind::of_title(&process.cmdline().ok()?.join(" ")),
-                };
-                Some((
-                    stat.pid,
-                    Child {
-                        started: stat.starttime,
-                        kind,
-                        cpu: own_time(&stat),
-                    },
-                ))
-            })
-            .collect()
-    }
-}
-
-/// CPU time of a process since it began.
-pub(crate) fn own_time(stat: &Stat) -> Cpu {
-    let ticks_per_s = procfs::ticks_per_second() as f64;
-    Cpu {
-        user_s: stat.utime as f64 / ticks_per_s,
-        system_s: stat.stime as f64 / ticks_per_s,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,18 +172,5 @@ mod tests {
         for (title, kind) in known {
             assert_eq!(Kind::of_title(title), kind, "{title}");
         }
-    }
-
-    #[test]
-    fn the_driver_is_seen_working() {
-        let mut watch = CpuWatch::new(None);
-        assert!(watch.sample().is_empty());
-        let mut waste = 0_u64;
-        let started = std::time::Instant::now();
-        while started.elapsed() < std::time::Duration::from_millis(100) {
-            waste = std::hint::black_box(waste.wrapping_add(1));
-        }
-        let used = watch.sample()[&Kind::Driver];
-        assert!(used.user_s + used.system_s >= 0.03, "{used:?}");
     }
 }

@@ -1,0 +1,110 @@
+//! System calls, beside those that the test makes itself and those that bpftrace counts.
+
+use crate::{Watching, debian, start};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+fn may_trace(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: {test} needs root");
+    }
+    root
+}
+
+/// bpftrace counting a call of one process and its time, started and attached.
+struct Bpftrace {
+    child: Child,
+    told: BufReader<ChildStdout>,
+}
+
+impl Bpftrace {
+    fn start(pid: i32, call: &str) -> Self {
+        let program = format!(
+            "BEGIN {{ printf(\"ready\\n\"); }} \
+             tracepoint:syscalls:sys_enter_{call} /pid == {pid}/ {{ @calls = count(); }}"
+        );
+        let mut child = Command::new("bpftrace")
+            .args(["-e", &program])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        while line != "ready\n" {
+            line.clear();
+            assert!(
+                told.read_line(&mut line).unwrap() > 0,
+                "bpftrace ended early"
+            );
+        }
+        Self { child, told }
+    }
+
+    fn finish(mut self) -> f64 {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let mut told = String::new();
+        self.told.read_to_string(&mut told).unwrap();
+        self.child.wait().unwrap();
+        let calls = told.lines().find_map(|line| line.strip_prefix("@calls: "));
+        calls.unwrap().trim().parse().unwrap()
+    }
+}
+
+#[test]
+fn calls_are_counted_as_they_are_made() {
+    if !may_trace("calls_are_counted_as_they_are_made") {
+        return;
+    }
+    let server = start(debian(), &[]);
+    let mut client = server.connect().unwrap();
+    let pid: i32 = client
+        .query_one("SELECT pg_backend_pid()", &[])
+        .unwrap()
+        .get(0);
+    let watching = Watching::start_with(&server, &[], true);
+    let bpftrace = Bpftrace::start(pid, "getdents64");
+    // Of this process: a call that nothing else here makes.
+    for _ in 0..12_345 {
+        std::hint::black_box(rustix::process::getpgid(None).unwrap());
+    }
+    for _ in 0..100 {
+        client.query("SELECT pg_ls_dir('.')", &[]).unwrap();
+    }
+    client.query_one("SELECT pg_sleep(0.25)", &[]).unwrap();
+    let told = bpftrace.finish();
+    // Backends that no look sees, with their title at the end.
+    for _ in 0..20 {
+        server
+            .connect()
+            .unwrap()
+            .batch_execute("SELECT pg_ls_dir('.')")
+            .unwrap();
+    }
+    let mut waiting = server.connect().unwrap();
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+    while waiting.query_one(others, &[]).unwrap().get::<_, i64>(0) > 3 {
+        std::thread::yield_now();
+    }
+    let seen = watching.end();
+    let calls = seen.syscalls.unwrap();
+    assert_eq!(calls.kinds["driver"]["getpgid"].count, 12_345.0);
+    let listed = calls.kinds["client_backend"]["getdents64"].count;
+    assert!(told >= 200.0, "{told}");
+    // As many for each of the twenty others.
+    assert_eq!(listed, told * 1.2, "{:?}", calls.kinds);
+    let slept = calls.kinds["client_backend"]["epoll_wait"];
+    assert!(slept.time_s >= 0.25, "{slept:?}");
+    assert!(
+        calls.kinds["postmaster"]["wait4"].count >= 20.0,
+        "{:?}",
+        calls.kinds
+    );
+    assert_eq!((calls.lost, seen.gaps.len()), (0, 0), "{:?}", seen.gaps);
+    assert!(
+        calls.event_ns > 0.0 && calls.event_ns < 50_000.0,
+        "{}",
+        calls.event_ns
+    );
+}
