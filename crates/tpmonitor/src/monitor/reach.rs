@@ -62,6 +62,7 @@ impl Serving {
             own: None,
             idle: false,
             session: false,
+            greeting: Welcome::default(),
             address,
             host,
             encrypt,
@@ -325,8 +326,8 @@ impl Serving {
         if let Some(at) = pool.probe {
             return self.begin_checking(id, at, major(&parameters));
         }
-        let welcome: Welcome = Rc::new(parameters);
-        pool.set_welcome(Some(welcome));
+        server.greeting = Rc::new(parameters);
+        pool.set_welcome(Some(Rc::clone(&server.greeting)));
         // Log-ins that it answers for need no server of their own.
         for client in self.all_waiting(pool_id) {
             let joining = self

@@ -3,7 +3,7 @@
 use super::Serving;
 use super::checks::Checking;
 use super::client::Stage;
-use super::pool::{PoolId, Spelling};
+use super::pool::{PoolId, Spelling, Welcome};
 use crate::auth::Login;
 use crate::config::SessionState;
 use crate::log::{Level, line};
@@ -71,6 +71,8 @@ pub(super) struct Server {
     pub(super) idle: bool,
     /// It is, or was, a client's for a whole session: whatever that did, it is reset for the next.
     pub(super) session: bool,
+    /// What it said when its session began, and what it has said since that has changed of it.
+    pub(super) greeting: Welcome,
     pub(super) address: Address,
     /// As it was named.
     pub(super) host: String,
@@ -255,14 +257,18 @@ impl Serving {
                 }
                 // The server's configuration was read again, or it has been promoted.
                 _ => {
-                    if let Some(welcome) = &mut pool.welcome {
+                    let changed = |welcome: &Welcome| {
                         let mut new = Vec::clone(welcome);
                         for (known, usual) in &mut new {
                             if *known == name {
                                 usual.clone_from(&value);
                             }
                         }
-                        pool.set_welcome(Some(Rc::new(new)));
+                        Rc::new(new)
+                    };
+                    server.greeting = changed(&server.greeting);
+                    if let Some(welcome) = &pool.welcome {
+                        pool.set_welcome(Some(changed(welcome)));
                     }
                 }
             }
@@ -397,6 +403,10 @@ impl Serving {
             return self.settle(id);
         };
         let pool = &mut self.pools[server.pool.0];
+        if pool.welcome.is_none() {
+            // Another server connection was lost meanwhile. This one has just answered, and is what it was.
+            pool.set_welcome(Some(Rc::clone(&server.greeting)));
+        }
         for (index, given) in &joining.wanted {
             let value = self.parameters.value(set, *index);
             let value = value.map_or(Spelling::Default, |value| Spelling::Value(value.into()));

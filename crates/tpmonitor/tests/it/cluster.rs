@@ -195,7 +195,7 @@ fn transactions_that_only_read_go_to_standbys() {
         raw.send(&query("BEGIN READ ONLY"));
         match raw.tags(1).as_str() {
             "CZ" => {}
-            _ => *raw = Raw::log_in(raw.socket.peer_addr().unwrap(), "postgres", &[]),
+            _ => *raw = Raw::log_in(monitor.address, "postgres", &[]),
         }
         raw.send(&query(WHERE));
         let found = raw.until_ready();
