@@ -90,13 +90,18 @@ impl Parameters {
         for (index, value) in self.values(to).iter() {
             if self.value(from, *index) != Some(value) {
                 let name = CARRIED[usize::from(*index)];
-                // As a string, so that values that are lists need no quotes of their own.
                 let value = String::from_utf8_lossy(value);
                 let value = value.replace('\\', "\\\\").replace('\'', "''");
-                let _ = write!(
-                    sql,
-                    "SELECT pg_catalog.set_config('{name}', E'{value}', false);"
-                );
+                // `SET` would take a list of names for one name. It costs less otherwise, and another
+                // pooler between here and the server knows what it means.
+                let _ = if name == "search_path" {
+                    write!(
+                        sql,
+                        "SELECT pg_catalog.set_config('{name}', E'{value}', false);"
+                    )
+                } else {
+                    write!(sql, "SET {name} TO E'{value}';")
+                };
             }
         }
         sql
@@ -132,7 +137,16 @@ mod tests {
         assert_eq!(parameters.change(from, from), "");
         assert_eq!(
             parameters.change(from, to),
-            r"RESET application_name;SELECT pg_catalog.set_config('TimeZone', E'it''s\\', false);"
+            r"RESET application_name;SET TimeZone TO E'it''s\\';"
+        );
+        let path = parameters.with(
+            Set::default(),
+            carried(b"search_path").unwrap(),
+            Some(b"a, b"),
+        );
+        assert_eq!(
+            parameters.change(Set::default(), path),
+            "SELECT pg_catalog.set_config('search_path', E'a, b', false);"
         );
     }
 }

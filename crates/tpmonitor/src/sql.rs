@@ -15,6 +15,8 @@ pub(crate) struct Meaning {
     pub(crate) drops_statements: bool,
     /// The text is one `DEALLOCATE` of this name.
     pub(crate) deallocates: Option<Vec<u8>>,
+    /// It may make a transaction write that began as one that only reads, or be past its end.
+    pub(crate) may_write: bool,
 }
 
 /// Parameters that servers report, so that they can be carried from one to another.
@@ -71,6 +73,7 @@ pub(crate) fn meaning(text: &[u8], reported: impl Fn(&[u8]) -> bool) -> Meaning 
     }
     if statements != 1 {
         meaning.deallocates = None;
+        meaning.may_write |= statements > 1;
     }
     meaning
 }
@@ -80,7 +83,7 @@ pub(crate) fn meaning(text: &[u8], reported: impl Fn(&[u8]) -> bool) -> Meaning 
 pub(crate) enum Access {
     /// It begins with `READ ONLY`.
     Reads,
-    /// It begins with `READ WRITE`.
+    /// It begins with `READ WRITE`, or says something of it: that is for the server that takes writes.
     Writes,
     /// Neither.
     Unsaid,
@@ -99,26 +102,41 @@ pub(crate) fn access(message: &[u8]) -> Access {
     let is = |word: Option<&[u8]>, name: &str| {
         word.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()))
     };
-    let first = words.next();
-    if !(is(first, "BEGIN") || is(first, "START")) {
-        return Access::Unsaid;
-    }
+    let begins =
+        matches!(words.next(), Some(first) if is(Some(first), "BEGIN") || is(Some(first), "START"));
     let mut found = Access::Unsaid;
     let mut before = None;
     for word in words.by_ref() {
-        if is(before, "READ") && is(Some(word), "ONLY") {
+        if is(before, "READ") && is(Some(word), "ONLY") && begins {
             found = Access::Reads;
-        } else if is(before, "READ") && is(Some(word), "WRITE") {
+        } else if is(before, "READ") && is(Some(word), "WRITE") || sets_access(word) {
             found = Access::Writes;
         }
         before = Some(word);
     }
-    // What follows in the same text may be past the end of the transaction.
+    // What follows in the same text may be past the end of the transaction, or take back what was said.
     let rest = words.0.strip_prefix(b";").unwrap_or(words.0);
-    if found == Access::Reads && Words(rest).next().is_some() {
-        return Access::Unsaid;
+    if Words(rest).next().is_none() {
+        return found;
     }
-    found
+    let lifted = rest
+        .split(|&byte| !is_name(byte))
+        .any(|word| word.eq_ignore_ascii_case(b"WRITE") || sets_access(word));
+    match found {
+        _ if lifted => Access::Writes,
+        Access::Reads => Access::Unsaid,
+        _ => found,
+    }
+}
+
+/// The parameters that `READ ONLY` and `READ WRITE` stand for.
+fn sets_access(word: &[u8]) -> bool {
+    let name = word
+        .strip_prefix(b"\"")
+        .and_then(|word| word.strip_suffix(b"\""))
+        .unwrap_or(word);
+    name.eq_ignore_ascii_case(b"transaction_read_only")
+        || name.eq_ignore_ascii_case(b"default_transaction_read_only")
 }
 
 fn statement(
@@ -133,6 +151,8 @@ fn statement(
     match first.len() {
         3 if is(first, "SET") => {
             let mut name = next();
+            // Rarely said, and not worth telling more of them apart: TRANSACTION, transaction_read_only.
+            meaning.may_write = true;
             if is(name, "SESSION") {
                 name = next();
                 // SET SESSION CHARACTERISTICS sets defaults, SET SESSION AUTHORIZATION the user.
@@ -328,6 +348,26 @@ mod tests {
             ("BEGIN", Access::Unsaid),
             ("BEGIN ISOLATION LEVEL READ COMMITTED", Access::Unsaid),
             ("SELECT 'BEGIN READ ONLY'", Access::Unsaid),
+            (
+                "BEGIN READ ONLY; SET TRANSACTION READ WRITE",
+                Access::Writes,
+            ),
+            (
+                "BEGIN READ ONLY; SET LOCAL transaction_read_only = off",
+                Access::Writes,
+            ),
+            ("BEGIN; set Transaction_Read_Only to 0", Access::Writes),
+            ("SET \"transaction_read_only\" = off", Access::Writes),
+            ("SET default_transaction_read_only = off", Access::Writes),
+            (
+                "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+                Access::Writes,
+            ),
+            (
+                "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+                Access::Unsaid,
+            ),
+            ("SELECT 1; SELECT 2", Access::Unsaid),
             ("", Access::Unsaid),
         ] {
             assert_eq!(access(&query(text)), expected, "{text}");
@@ -380,6 +420,21 @@ mod tests {
     }
 
     #[test]
+    fn what_may_make_a_reader_write() {
+        for text in [
+            "SET TRANSACTION READ WRITE",
+            "set local transaction_read_only = off",
+            "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+            "COMMIT; INSERT INTO a VALUES (1)",
+        ] {
+            assert!(read(text).may_write, "{text}");
+        }
+        for text in ["SELECT 1;", "COMMIT", "UPDATE a SET b = 1"] {
+            assert!(!read(text).may_write, "{text}");
+        }
+    }
+
+    #[test]
     fn state_that_ends_with_the_transaction_or_is_carried() {
         for text in [
             "",
@@ -403,7 +458,9 @@ mod tests {
             "/* unfinished",
             "\"",
         ] {
-            assert_eq!(read(text), Meaning::default(), "{text}");
+            let found = read(text);
+            assert!(!found.session_state && !found.drops_statements, "{text}");
+            assert_eq!(found.deallocates, None, "{text}");
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Statement {
     pub(crate) session_state: bool,
     /// Executing it drops every prepared statement.
     pub(crate) drops_statements: bool,
+    /// Executing it may make a transaction write that began as one that only reads.
+    pub(crate) may_write: bool,
 }
 
 impl Statement {
@@ -27,6 +29,7 @@ impl Statement {
             body: body.into(),
             session_state: meaning.session_state,
             drops_statements: meaning.drops_statements,
+            may_write: meaning.may_write,
         })
     }
 }
@@ -78,6 +81,7 @@ impl Statements {
             body: body.into(),
             session_state: meaning.session_state,
             drops_statements: meaning.drops_statements,
+            may_write: meaning.may_write,
         });
         self.known.insert(key, Rc::downgrade(&statement));
         statement

@@ -44,7 +44,7 @@ struct Manager {
 }
 
 impl Manager {
-    fn start(server: &Embedded, monitors: u32, descriptors: u32) -> Self {
+    fn start(server: &Embedded, monitors: u32, descriptors: u32, pool_size: u32) -> Self {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("notify");
         let notices = UnixDatagram::bind(&path).unwrap();
@@ -63,7 +63,8 @@ impl Manager {
         let mut process = Command::new("python3")
             .args(["-c", MANAGER])
             .args([monitors.to_string(), descriptors.to_string()])
-            .args([TENBIN, "--server", &dsn, "--pool-size", "5"])
+            .args([TENBIN, "--server", &dsn])
+            .args(["--pool-size", &pool_size.to_string()])
             .env("NOTIFY_SOCKET", &path)
             .stdout(Stdio::piped())
             .spawn()
@@ -140,7 +141,7 @@ fn is_in(socket: &mut TcpStream) -> bool {
 #[test]
 fn nobody_is_refused_while_one_monitor_ends_and_the_next_begins() {
     let server = Embedded::start(Options::default()).unwrap();
-    let mut manager = Manager::start(&server, 2, 1000);
+    let mut manager = Manager::start(&server, 2, 1000, 5);
     let first = manager.monitor();
     assert_eq!(manager.notice(), "READY=1");
     assert!(is_in(&mut come(manager.address)));
@@ -159,7 +160,7 @@ fn nobody_is_refused_while_one_monitor_ends_and_the_next_begins() {
 #[test]
 fn running_out_of_descriptors_makes_clients_wait_and_ends_nobody() {
     let server = Embedded::start(Options::default()).unwrap();
-    let mut manager = Manager::start(&server, 1, 40);
+    let mut manager = Manager::start(&server, 1, 40, 5);
     let monitor = manager.monitor();
     assert_eq!(manager.notice(), "READY=1");
     let mut clients: Vec<TcpStream> = (0..80).map(|_| come(manager.address)).collect();
@@ -191,6 +192,20 @@ fn running_out_of_descriptors_makes_clients_wait_and_ends_nobody() {
         let size = kept[0].read(&mut byte).unwrap();
         assert!(size > 0);
         seen.extend_from_slice(&byte[..size]);
+    }
+    manager.end(monitor);
+}
+
+#[test]
+fn too_few_descriptors_for_all_servers_refuse_nobody() {
+    let server = Embedded::start(Options::default()).unwrap();
+    let mut manager = Manager::start(&server, 1, 40, 30);
+    let monitor = manager.monitor();
+    assert_eq!(manager.notice(), "READY=1");
+    // Each asks for a server of its own at once, for which there are not descriptors enough.
+    let mut clients: Vec<TcpStream> = (0..20).map(|_| come(manager.address)).collect();
+    for client in &mut clients {
+        assert!(is_in(client));
     }
     manager.end(monitor);
 }

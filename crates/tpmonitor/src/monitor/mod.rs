@@ -11,6 +11,7 @@ mod login;
 mod metrics;
 mod pool;
 mod queue_log;
+mod reach;
 mod secure;
 mod server;
 mod ticks;
@@ -170,6 +171,7 @@ struct Serving {
     serial: u64,
     /// One reading of the clock for all events that came together.
     now: Instant,
+    last_tick: Instant,
     next_tick: Instant,
     /// When the present period of the statistics ends.
     period_end: Instant,
@@ -363,6 +365,7 @@ impl Serving {
             ticket: 0,
             serial: 0,
             now,
+            last_tick: now,
             next_tick: now,
             period_end: now + ticks::PERIOD,
             paused: false,

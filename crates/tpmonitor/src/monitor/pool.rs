@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const SPELLINGS_LIMIT: usize = 1000;
 /// Server-seconds that one pool may be ahead of another before a connection changes sides.
 const AHEAD_S: f64 = 0.25;
+/// How long a server is left to a pool that has not asked for it, while another could do with one more.
+const UNWANTED: Duration = Duration::from_millis(20);
 
 /// A pool's place in the list of pools, which never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -366,6 +368,7 @@ impl Serving {
         });
         pool.waiting += 1;
         self.due.push(pool_id);
+        self.watch_closely();
     }
 
     /// The first that waits.
@@ -458,6 +461,7 @@ impl Serving {
         client.server = Some(server_id);
         server.client = Some(id);
         server.idle = false;
+        server.relay.may_have_written = false;
         server.used_at = self.now;
         server.session |=
             self.pools[server.pool.0].mode == Mode::Session && matches!(client.stage, Stage::Ready);
@@ -506,17 +510,30 @@ impl Serving {
             && self.servers.len() >= cap + probes().filter(|node| node.probe.is_some()).count()
     }
 
-    /// Closes a server that another pool has no use for at present.
-    fn evict_idle(&mut self, except: PoolId) -> bool {
-        let found = (0..self.pools.len())
-            .filter(|&index| index != except.0 && self.pools[index].waiting == 0)
-            .max_by_key(|&index| self.pools[index].idle.len())
-            .and_then(|index| self.pools[index].idle.first().copied());
-        let Some(server) = found else {
+    /// Closes a server that another pool has no use for at present, or has had for long enough: of those
+    /// the one that has been free for longest.
+    pub(super) fn evict_idle(&mut self, except: PoolId) -> bool {
+        let free = self.pools.iter().enumerate().filter_map(|(index, pool)| {
+            let &server = pool.idle.first()?;
+            let since = self.servers.get(server)?.used_at;
+            let free = index != except.0 && pool.waiting == 0;
+            (free && self.may_take(except, PoolId(index), since)).then_some((since, server))
+        });
+        let Some((_, server)) = free.min_by_key(|(since, _)| *since) else {
             return false;
         };
         self.close_server(server, "another pool needs the connection");
         true
+    }
+
+    /// Whether `taker`, which has too few, may have a server of `giver` that has been free since then.
+    /// To move one costs both: that nobody has asked for it for a moment is no reason.
+    fn may_take(&self, taker: PoolId, giver: PoolId, since: Instant) -> bool {
+        let (to, from) = (&self.pools[taker.0], &self.pools[giver.0]);
+        let unwanted = from.waiting == 0
+            && (to.servers == 0 || self.now.saturating_duration_since(since) >= UNWANTED);
+        let ahead = from.servers > to.servers && to.credit_s - from.credit_s > AHEAD_S;
+        unwanted || ahead || from.servers > to.servers + 1
     }
 
     /// Whether a server that has become free should make room for one of another pool; which pool's.
@@ -524,8 +541,7 @@ impl Serving {
         if !self.at_cap() {
             return None;
         }
-        let own = &self.pools[id.0];
-        let (index, other) = self
+        let (index, _) = self
             .pools
             .iter()
             .enumerate()
@@ -536,9 +552,8 @@ impl Serving {
                     && pool.retry_at.is_none_or(|at| at <= self.now)
             })
             .max_by(|(_, one), (_, two)| one.credit_s.total_cmp(&two.credit_s))?;
-        let needless = own.waiting == 0 || own.servers > other.servers + 1;
-        let ahead = own.servers > other.servers && other.credit_s - own.credit_s > AHEAD_S;
-        (needless || ahead).then_some(PoolId(index))
+        let taker = PoolId(index);
+        self.may_take(taker, id, self.now).then_some(taker)
     }
 
     /// Takes note of what each pool has had of the servers over the last `passed`.
@@ -549,17 +564,19 @@ impl Serving {
         let busy = |pool: &Pool| {
             pool.probe.is_none() && (pool.waiting > 0 || pool.idle.len() < pool.servers)
         };
+        // One that is being connected has not been of use to anybody yet.
+        let had = |pool: &Pool| (pool.servers - pool.connecting) as f64;
         let contending = self.pools.iter().filter(|pool| busy(pool)).count();
         let serving = self.pools.iter().filter(|pool| pool.probe.is_none());
-        let servers: usize = serving.map(|pool| pool.servers).sum();
-        let share = servers as f64 / contending.max(1) as f64;
+        let share = serving.map(had).sum::<f64>() / contending.max(1) as f64;
         for pool in &mut self.pools {
             if busy(pool) {
-                pool.credit_s += (share - pool.servers as f64) * passed.as_secs_f64();
+                pool.credit_s += (share - had(pool)) * passed.as_secs_f64();
                 // What was missed long ago is not made up for.
                 pool.credit_s = pool.credit_s.clamp(-10.0, 10.0);
             } else {
-                pool.credit_s = 0.0;
+                // Who wants nothing for a while has no claim, nor owes anything.
+                pool.credit_s /= 2.0;
             }
         }
     }

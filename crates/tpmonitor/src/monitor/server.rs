@@ -1,24 +1,22 @@
-//! Connections to servers: how they begin, what they bring, how they end.
+//! Connections to servers: what they bring, who they are for, how they end.
 
+use super::Serving;
 use super::checks::Checking;
 use super::client::Stage;
 use super::pool::{PoolId, Spelling, Welcome};
-use super::{SERVER, Serving};
-use crate::auth::{Channel, Login};
-use crate::config::{Place, Secret, SessionState};
+use crate::auth::Login;
+use crate::config::SessionState;
 use crate::log::{Level, line};
-use crate::messages::{self, PROTOCOL_3_0, Severity, error, error_fields, message, sized, string};
-use crate::net::{Conn, Received, connect, connected};
+use crate::messages::{self, Severity, error, error_fields, message};
+use crate::net::{Conn, Received, connected};
 use crate::parameters::{Set, carried};
 use crate::relay::{self, Mode, Out};
-use crate::scan::{self, Step};
 use crate::slab::Id;
 use crate::tls::Session;
 use rustix::event::epoll::EventFlags;
 use std::rc::Rc;
 use std::time::Instant;
 use tenbin_wire::Address;
-use tenbin_wire::frames::split_string;
 
 /// Receives from one server before others get their turn.
 const TURNS: usize = 16;
@@ -40,8 +38,8 @@ pub(super) enum Stage2 {
 /// A log-in under way.
 #[derive(Default)]
 pub(super) struct Starting {
-    login: Login,
-    parameters: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) login: Login,
+    pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 /// A query of the monitor's own.
@@ -73,6 +71,8 @@ pub(super) struct Server {
     pub(super) idle: bool,
     /// It is, or was, a client's for a whole session: whatever that did, it is reset for the next.
     pub(super) session: bool,
+    /// What it said when its session began, and what it has said since that has changed of it.
+    pub(super) greeting: Welcome,
     pub(super) address: Address,
     /// As it was named.
     pub(super) host: String,
@@ -90,7 +90,7 @@ pub(super) struct Server {
     pub(super) asked_at: Option<Instant>,
     /// To be closed as soon as it is free.
     pub(super) condemned: bool,
-    counted: relay::server::Counts,
+    pub(super) counted: relay::server::Counts,
 }
 
 impl Server {
@@ -101,106 +101,6 @@ impl Server {
 }
 
 impl Serving {
-    /// Begins a connection; false when that fails at once.
-    pub(super) fn connect(&mut self, pool_id: PoolId) -> bool {
-        let Some(place) = self.choose_place(pool_id) else {
-            return false;
-        };
-        let unix = matches!(place.address, Address::Unix(_));
-        let (encrypt, other_way) = self.encryption(pool_id, unix);
-        self.connect_to(pool_id, place, encrypt, other_way)
-    }
-
-    /// Begins a connection to one server; false when that fails at once.
-    pub(super) fn connect_to(
-        &mut self,
-        pool_id: PoolId,
-        place: Place,
-        encrypt: bool,
-        other_way: bool,
-    ) -> bool {
-        let Place { host, address } = place;
-        let now = self.now;
-        let fd = match connect(&address) {
-            Ok(fd) => fd,
-            Err(errno) => {
-                self.unreachable(pool_id, &address, &std::io::Error::from(errno).to_string());
-                return false;
-            }
-        };
-        let prepared = self.config.max_prepared;
-        let id = self.servers.insert(|id| Server {
-            conn: Conn::new(fd, id.token(SERVER), &self.outbox),
-            stage: Stage2::Connecting,
-            relay: relay::Server::new(prepared),
-            pool: pool_id,
-            client: None,
-            set: Set::default(),
-            own: None,
-            idle: false,
-            session: false,
-            address,
-            host,
-            encrypt,
-            other_way,
-            process_id: 0,
-            key: Vec::new(),
-            cancels: 0,
-            since: now,
-            used_at: now,
-            asked_at: None,
-            condemned: false,
-            counted: relay::server::Counts::default(),
-        });
-        let pool = &mut self.pools[pool_id.0];
-        pool.servers += 1;
-        pool.connecting += 1;
-        let begun = self
-            .servers
-            .get_mut(id)
-            .is_some_and(|server| server.conn.watch(&self.epoll, true));
-        if !begun {
-            self.server_lost(id, "could not watch the connection");
-        }
-        begun
-    }
-
-    /// No server could be reached: the next address, and a pause once all were tried.
-    fn unreachable(&mut self, id: PoolId, address: &Address, why: &str) {
-        if let Some(at) = self.pools[id.0].probe {
-            return self.node_lost(at, why);
-        }
-        self.counted.not_reached += 1;
-        self.check_soon(id, address);
-        let pool = &mut self.pools[id.0];
-        pool.address += 1;
-        let addresses = pool.database.places.len().max(1);
-        let all_tried = pool.address.is_multiple_of(addresses);
-        if all_tried {
-            pool.retry_at = Some(self.now + self.config.retry_pause);
-        }
-        line(
-            Level::Error,
-            "server not reached",
-            &[
-                ("address", address),
-                ("user", &pool.key.user),
-                ("database", &pool.key.database),
-                ("error", &why),
-            ],
-        );
-        if all_tried && pool.servers == pool.connecting {
-            let mut text = Vec::new();
-            let said =
-                format!("the TP monitor could not connect to the server at {address}: {why}");
-            error(&mut text, Severity::Fatal, "08001", &said);
-            // Those who are in wait for the server to come back, as long as the limit allows.
-            self.refuse_waiting(id, &text, true);
-        } else if !all_tried {
-            self.due.push(id);
-        }
-    }
-
     pub(super) fn server_event(&mut self, id: Id, flags: EventFlags) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
@@ -229,52 +129,6 @@ impl Serving {
         if let Some(server) = self.servers.get_mut(id) {
             server.conn.note(flags);
             self.read_server(id);
-        }
-    }
-
-    pub(super) fn not_reached(&mut self, id: Id, why: &str) {
-        if self.try_other_way(id) {
-            return;
-        }
-        if let Some(server) = self.forget_attempt(id) {
-            self.unreachable(server.pool, &server.address, why);
-        }
-    }
-
-    /// Takes a connection that does not serve yet out of everything.
-    pub(super) fn forget_attempt(&mut self, id: Id) -> Option<Server> {
-        let server = self.servers.remove(id)?;
-        let pool = &mut self.pools[server.pool.0];
-        pool.servers -= 1;
-        pool.connecting -= 1;
-        Some(server)
-    }
-
-    /// Sends the start-up packet.
-    pub(super) fn introduce(&mut self, id: Id) {
-        let Some(server) = self.servers.get_mut(id) else {
-            return;
-        };
-        let pool = &self.pools[server.pool.0];
-        let key = &pool.key;
-        let mut out = Vec::new();
-        sized(&mut out, |out| {
-            out.extend_from_slice(&PROTOCOL_3_0.to_be_bytes());
-            let user = pool.database.user.as_ref().unwrap_or(&key.user);
-            let database = pool.database.name.as_ref().unwrap_or(&key.database);
-            for (name, value) in [("user", user), ("database", database)] {
-                string(out, name.as_bytes());
-                string(out, value.as_bytes());
-            }
-            for (name, value) in &key.extras {
-                string(out, name.as_bytes());
-                string(out, value.as_bytes());
-            }
-            out.push(0);
-        });
-        server.stage = Stage2::Starting(Box::default());
-        if !server.conn.flush(&self.epoll) || !server.conn.send(&self.epoll, &out) {
-            self.not_reached(id, "the connection was closed at once");
         }
     }
 
@@ -323,157 +177,6 @@ impl Serving {
         {
             self.servers_again.push(id);
         }
-    }
-
-    /// The password for a pool's servers.
-    fn password(&self, pool: PoolId) -> (String, Option<Secret>) {
-        let pool = &self.pools[pool.0];
-        match &pool.database.user {
-            Some(user) => {
-                let own = pool.database.password.as_ref();
-                (
-                    user.clone(),
-                    own.or_else(|| self.config.users.get(user)).cloned(),
-                )
-            }
-            None => (
-                pool.key.user.clone(),
-                self.config.users.get(&pool.key.user).cloned(),
-            ),
-        }
-    }
-
-    /// Logs in.
-    fn start(&mut self, id: Id, input: &[u8]) {
-        let Some(pool) = self.servers.get(id).map(|server| server.pool) else {
-            return;
-        };
-        let (user, secret) = self.password(pool);
-        let mut at = 0;
-        let mut answers = Vec::new();
-        loop {
-            let Some(server) = self.servers.get_mut(id) else {
-                return;
-            };
-            let Stage2::Starting(starting) = &mut server.stage else {
-                return;
-            };
-            let found = match scan::from_server(&input[at..]) {
-                Ok(Step::Message(found)) if found.missing == 0 => found,
-                Ok(_) => break,
-                Err(_) => {
-                    return self.not_reached(id, "what answers there is no PostgreSQL server");
-                }
-            };
-            at += found.bytes.len();
-            match found.tag {
-                b'R' => {
-                    let channel = Channel {
-                        wanted: self.pools[server.pool.0].database.tls.binding,
-                        hash: server.conn.tls().and_then(Session::peer_binding),
-                    };
-                    let secret = secret.as_ref();
-                    let asked =
-                        (starting.login).answer(&user, secret, channel, found.body(), &mut answers);
-                    if let Err(why) = asked {
-                        let mut text = Vec::new();
-                        error(&mut text, Severity::Fatal, "28000", &why);
-                        return self.rejected(id, &text, &why);
-                    }
-                }
-                b'S' => {
-                    if let Some((name, rest)) = split_string(found.body())
-                        && let Some((value, _)) = split_string(rest)
-                    {
-                        starting.parameters.push((name.to_vec(), value.to_vec()));
-                    }
-                }
-                b'K' => {
-                    if let Some((&process_id, key)) = found.body().split_first_chunk() {
-                        server.process_id = u32::from_be_bytes(process_id);
-                        server.key = key.to_vec();
-                    }
-                }
-                b'E' => {
-                    let said = String::from_utf8_lossy(error_fields(found.body()).text);
-                    let said = said.into_owned();
-                    return self.rejected(id, found.bytes, &said);
-                }
-                b'Z' => {
-                    let parameters = std::mem::take(&mut starting.parameters);
-                    return self.started(id, parameters);
-                }
-                _ => {}
-            }
-        }
-        if let Some(server) = self.servers.get_mut(id) {
-            server.conn.keep(&input[at..]);
-            if !answers.is_empty() && !server.conn.send(&self.epoll, &answers) {
-                self.not_reached(id, "the server closed the connection during log-in");
-            }
-        }
-    }
-
-    /// The server does not want us. Where it serves this pool already, it only has no room for more.
-    fn rejected(&mut self, id: Id, message: &[u8], why: &str) {
-        if self.try_other_way(id) {
-            return;
-        }
-        let Some(server) = self.forget_attempt(id) else {
-            return;
-        };
-        if let Some(at) = self.pools[server.pool.0].probe {
-            let body = message.get(scan::HEADER_BYTES..).unwrap_or_default();
-            return self.node_refused(at, error_fields(body).sqlstate, why);
-        }
-        let pool = &mut self.pools[server.pool.0];
-        pool.retry_at = Some(self.now + self.config.retry_pause);
-        line(
-            Level::Error,
-            "server refused a connection",
-            &[
-                ("address", &server.address),
-                ("user", &pool.key.user),
-                ("database", &pool.key.database),
-                ("error", &why),
-            ],
-        );
-        if pool.servers == pool.connecting {
-            self.refuse_waiting(server.pool, message, false);
-        }
-    }
-
-    fn started(&mut self, id: Id, parameters: Vec<(Vec<u8>, Vec<u8>)>) {
-        let Some(server) = self.servers.get_mut(id) else {
-            return;
-        };
-        server.stage = Stage2::Ready;
-        server.relay.reported = parameters
-            .iter()
-            .map(|(name, _)| name.as_slice().into())
-            .collect();
-        let pool_id = server.pool;
-        let pool = &mut self.pools[pool_id.0];
-        pool.connecting -= 1;
-        pool.retry_at = None;
-        self.counted.connected += 1;
-        if let Some(at) = pool.probe {
-            return self.begin_checking(id, at, major(&parameters));
-        }
-        let welcome: Welcome = Rc::new(parameters);
-        pool.set_welcome(Some(welcome));
-        // Log-ins that it answers for need no server of their own.
-        for client in self.all_waiting(pool_id) {
-            let joining = self
-                .clients
-                .get(client)
-                .is_some_and(|client| matches!(client.stage, Stage::Joining(_)));
-            if joining && self.welcome(client) {
-                self.unqueue(client);
-                self.resume(client);
-            }
-        }
-        self.tidy(id);
     }
 
     /// Passes on what a server that serves has sent.
@@ -554,14 +257,18 @@ impl Serving {
                 }
                 // The server's configuration was read again, or it has been promoted.
                 _ => {
-                    if let Some(welcome) = &mut pool.welcome {
+                    let changed = |welcome: &Welcome| {
                         let mut new = Vec::clone(welcome);
                         for (known, usual) in &mut new {
                             if *known == name {
                                 usual.clone_from(&value);
                             }
                         }
-                        pool.set_welcome(Some(Rc::new(new)));
+                        Rc::new(new)
+                    };
+                    server.greeting = changed(&server.greeting);
+                    if let Some(welcome) = &pool.welcome {
+                        pool.set_welcome(Some(changed(welcome)));
                     }
                 }
             }
@@ -629,7 +336,9 @@ impl Serving {
         if server.relay.is_at_rest() && !kept {
             client.server = None;
             client.set = server.set;
-            if pool.twins.is_some() && !client.reads {
+            if pool.twins.is_some() && (!client.reads || server.relay.may_have_written) {
+                // Before the reply came, by this clock. But a position that is asked for at a later
+                // moment of the clock is asked for after it, and no other counts (`Cluster::holds`).
                 client.wrote_at = Some(self.now);
             }
             server.client = None;
@@ -694,6 +403,10 @@ impl Serving {
             return self.settle(id);
         };
         let pool = &mut self.pools[server.pool.0];
+        if pool.welcome.is_none() {
+            // Another server connection was lost meanwhile. This one has just answered, and is what it was.
+            pool.set_welcome(Some(Rc::clone(&server.greeting)));
+        }
         for (index, given) in &joining.wanted {
             let value = self.parameters.value(set, *index);
             let value = value.map_or(Spelling::Default, |value| Spelling::Value(value.into()));
@@ -766,6 +479,7 @@ impl Serving {
         if let Some(server) = self.servers.get_mut(id)
             && !std::mem::replace(&mut server.idle, true)
         {
+            server.used_at = self.now;
             self.pools[pool_id.0].idle.push(id);
         }
         self.due.push(pool_id);
@@ -837,19 +551,6 @@ impl Serving {
             ],
         );
     }
-}
-
-/// The major version that a server reports at the start.
-fn major(parameters: &[(Vec<u8>, Vec<u8>)]) -> u32 {
-    let version = parameters
-        .iter()
-        .find(|(name, _)| name == b"server_version");
-    let version = version.map_or(&[][..], |(_, value)| value);
-    let digits = version.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0, |sum: u32, digit| {
-        sum.saturating_mul(10)
-            .saturating_add(u32::from(digit - b'0'))
-    })
 }
 
 fn has_input(client: &super::client::Client) -> bool {

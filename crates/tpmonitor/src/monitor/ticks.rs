@@ -13,8 +13,19 @@ pub(super) const PERIOD: Duration = Duration::from_mins(1);
 const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 
 impl Serving {
+    /// Somebody waits from now on: shares and limits are looked at more often than while all was still.
+    #[inline]
+    pub(super) fn watch_closely(&mut self) {
+        if self.next_tick > self.now + TICK {
+            self.next_tick = self.now + TICK;
+            // A timer that cannot be set goes off later, as it was set before.
+            let _ = self.set_timer(TICK);
+        }
+    }
+
     pub(super) fn tick(&mut self) {
-        let passed = TICK + self.now.saturating_duration_since(self.next_tick);
+        let passed = self.now.saturating_duration_since(self.last_tick);
+        self.last_tick = self.now;
         if self.full_until.is_some_and(|until| until <= self.now) {
             self.full_until = None;
             self.watch_listeners(true);

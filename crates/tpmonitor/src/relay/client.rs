@@ -326,6 +326,7 @@ impl<'i> Hand<'_, 'i, '_> {
             }
         }
         server.leaves_state(meaning.session_state, self.shared);
+        server.may_have_written |= meaning.may_write || server.open;
         let dropped = (pooled && meaning.drops_statements).then(|| {
             server.prepared.clear();
             self.client.drop_names()
@@ -359,6 +360,7 @@ impl<'i> Hand<'_, 'i, '_> {
                     .any(|known| known.eq_ignore_ascii_case(name))
             })
         };
+        server.may_have_written |= server.goes_on_behind_execute();
         if name.is_empty() {
             self.shared.unnamed += 1;
             let unnamed = Unnamed {
@@ -486,8 +488,10 @@ impl<'i> Hand<'_, 'i, '_> {
             });
             return self.pass();
         }
+        server.may_have_written |= server.goes_on_behind_execute();
         let (statement, new) = self.refer(server, name);
         let dropped = statement.as_ref().and_then(|statement| {
+            server.may_have_written |= statement.may_write;
             server.leaves_state(statement.session_state, self.shared);
             statement.drops_statements.then(|| {
                 server.prepared.clear();

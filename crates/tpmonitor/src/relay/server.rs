@@ -21,7 +21,7 @@ pub(crate) struct Server {
     /// As of the last `ReadyForQuery`: `I` idle, `T` in a transaction, `E` in a failed one.
     pub(super) status: u8,
     /// Extended-protocol messages were sent and no `Sync` after them.
-    open: bool,
+    pub(super) open: bool,
     /// The server waits for data, and their end has not been sent.
     pub(super) copy_in: bool,
     /// `Sync`s sent while the server waits for data: ignored, unless the COPY has failed by then.
@@ -32,6 +32,8 @@ pub(crate) struct Server {
     pub(crate) lost_count: bool,
     /// There may be state in this session that belongs to its client.
     pub(crate) state_left: bool,
+    /// Its client may have written, whatever it said at the beginning of the transaction.
+    pub(crate) may_have_written: bool,
     pub(crate) prepared: Prepared,
     /// Whose unnamed statement it has.
     pub(super) unnamed: Option<u64>,
@@ -84,6 +86,7 @@ impl Server {
             skipping: false,
             lost_count: false,
             state_left: false,
+            may_have_written: false,
             prepared: Prepared::new(prepared_limit),
             unnamed: None,
             scope: 0,
@@ -153,7 +156,14 @@ impl Server {
         self.status != b'E' && self.readies == 0
     }
 
+    /// More is asked for behind an `Execute`, and no `Sync` between: it may be past a transaction's end.
+    pub(super) fn goes_on_behind_execute(&self) -> bool {
+        self.open && matches!(self.owed.back(), None | Some(Owed::Execute))
+    }
+
     pub(super) fn leaves_state(&mut self, leaves: bool, shared: &mut Shared) {
+        // A client that keeps its server does there what it likes.
+        self.may_have_written |= leaves;
         if leaves && !self.state_left {
             self.state_left = true;
             shared.unnamed += 1;

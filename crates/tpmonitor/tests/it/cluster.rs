@@ -195,7 +195,7 @@ fn transactions_that_only_read_go_to_standbys() {
         raw.send(&query("BEGIN READ ONLY"));
         match raw.tags(1).as_str() {
             "CZ" => {}
-            _ => *raw = Raw::log_in(raw.socket.peer_addr().unwrap(), "postgres", &[]),
+            _ => *raw = Raw::log_in(monitor.address, "postgres", &[]),
         }
         raw.send(&query(WHERE));
         let found = raw.until_ready();
@@ -277,6 +277,66 @@ fn what_one_has_written_one_reads() {
         }
     }
     assert_eq!(from_standby, 10);
+}
+
+/// One who says that a transaction only reads, and takes that back, finds again what it wrote in it.
+#[test]
+fn who_only_reads_and_then_writes_reads_it() {
+    let server = Arc::new(primary());
+    let standby = Standby::of(&server);
+    let ports = [server.port(), standby.port];
+    let monitor = reading(&server, &ports, |config| {
+        config.read_your_writes = true;
+        config.check_interval = Duration::from_millis(20);
+        config.lag_limit = None;
+    });
+    monitor
+        .direct()
+        .batch_execute("CREATE TABLE taken_back (a int); INSERT INTO taken_back VALUES (0)")
+        .unwrap();
+    let mut follower = standby.connect();
+    let pause = |follower: &mut postgres::Client| {
+        follower
+            .batch_execute("SELECT pg_wal_replay_pause()")
+            .unwrap();
+        let state = "SELECT pg_get_wal_replay_pause_state()";
+        while follower.query_one(state, &[]).unwrap().get::<_, &str>(0) != "paused" {}
+    };
+    let (mut raw, mut other) = (monitor.raw(), monitor.raw());
+    until(&mut raw, "t", |raw| read(raw, WHERE));
+    let write = "UPDATE taken_back SET a = a + 1";
+    let lifts: [&[&str]; 4] = [
+        &["SET TRANSACTION READ WRITE", write, "COMMIT"],
+        &["SET transaction_read_only = off", write, "COMMIT"],
+        &["SET LOCAL transaction_read_only = 0", write, "COMMIT"],
+        &["COMMIT; UPDATE taken_back SET a = a + 1"],
+    ];
+    for (turn, lift) in lifts.iter().enumerate() {
+        pause(&mut follower);
+        for client in [&mut raw, &mut other] {
+            client.send(&query("CREATE TABLE IF NOT EXISTS taken_back_too ()"));
+            assert!(client.tags(1).ends_with("CZ"));
+        }
+        // Where it was written, as the standby has not got it.
+        raw.send(&query("BEGIN READ ONLY"));
+        assert_eq!(raw.tags(1), "CZ");
+        follower
+            .batch_execute("SELECT pg_wal_replay_resume()")
+            .unwrap();
+        // Now the standby has all that was written, up to here.
+        until(&mut other, "t", |other| read(other, WHERE));
+        pause(&mut follower);
+        for sql in *lift {
+            raw.send(&query(sql));
+            let tags = raw.tags(1);
+            assert!(tags == "CZ" || tags == "CCZ", "{sql}: {tags}");
+        }
+        let found = read(&mut raw, "SELECT a FROM taken_back");
+        assert_eq!(found, (turn + 1).to_string(), "{lift:?}");
+        follower
+            .batch_execute("SELECT pg_wal_replay_resume()")
+            .unwrap();
+    }
 }
 
 #[test]

@@ -28,6 +28,38 @@ fn a_server_that_dies_in_a_transaction_is_an_error_to_its_client_alone() {
 }
 
 #[test]
+fn who_logs_in_after_a_server_has_died_is_answered_by_one_that_lives() {
+    let monitor = Running::start(|config| config.pool_size = 2);
+    let mut clients = [monitor.raw(), monitor.raw()];
+    let pids = clients.each_mut().map(|client| {
+        client.send(&query("BEGIN"));
+        assert_eq!(client.tags(1), "CZ");
+        client.value("SELECT pg_backend_pid()")
+    });
+    for client in &mut clients {
+        client.send(&query("COMMIT"));
+        assert_eq!(client.tags(1), "CZ");
+    }
+    monitor
+        .direct()
+        .batch_execute(&format!("SELECT pg_terminate_backend({})", pids[0]))
+        .unwrap();
+    // Only one is left when the monitor has noticed.
+    let mut admin = Raw::log_in(monitor.address, "postgres", &[("database", "tenbin")]);
+    let servers = |admin: &mut Raw| {
+        admin.send(&query("SHOW SERVERS"));
+        let replies = admin.until_ready();
+        replies.iter().filter(|reply| reply.tag == 'D').count()
+    };
+    while servers(&mut admin) > 1 {}
+    assert_eq!(monitor.raw().value("SELECT pg_backend_pid()"), pids[1]);
+    // With a value that it is asked for, too.
+    let named = [("DateStyle", "german")];
+    let mut named = Raw::log_in(monitor.address, "postgres", &named);
+    assert_eq!(named.value("SHOW DateStyle"), "German, DMY");
+}
+
+#[test]
 fn a_client_that_leaves_while_it_waits_is_forgotten() {
     let monitor = Running::start(|config| config.pool_size = 1);
     let mut holder = monitor.raw();

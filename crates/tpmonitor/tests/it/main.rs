@@ -20,6 +20,7 @@ mod outside;
 mod places;
 mod pooling;
 mod prepared;
+mod programs;
 mod session;
 mod support;
 mod tls;

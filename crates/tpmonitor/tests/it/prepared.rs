@@ -231,3 +231,16 @@ fn changed_tables_are_seen_by_those_who_prepare_anew() {
     assert_eq!(other.tags(1), "1Z");
     assert_eq!(run(&mut other, "u"), "2 1 C Z");
 }
+
+#[test]
+fn a_statement_may_have_more_parameters_than_libpq_takes() {
+    let monitor = Running::start(|config| config.pool_size = 1);
+    let mut client = monitor.raw();
+    let many: Vec<String> = (1..=20_000).map(|number| format!("${number}")).collect();
+    let sql = format!("SELECT 1 WHERE 1 IN ({})", many.join(","));
+    client.send(&[parse("many", &sql), describe(b'S', "many"), sync()].concat());
+    let replies = client.until_ready();
+    let tags: String = replies.iter().map(|reply| reply.tag).collect();
+    assert_eq!(tags, "1tTZ");
+    assert_eq!(replies[1].body.len(), 2 + 4 * 20_000);
+}

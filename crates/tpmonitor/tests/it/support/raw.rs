@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// A connection whose every byte is the test's own.
 pub(crate) struct Raw {
+    address: SocketAddr,
     pub(crate) socket: TcpStream,
     pub(crate) key: Vec<u8>,
 }
@@ -93,6 +94,7 @@ impl Raw {
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
         Self {
+            address,
             socket,
             key: Vec::new(),
         }
@@ -181,7 +183,7 @@ impl Raw {
 
     /// Cancels what this session does, from another connection; returns when that has been taken.
     pub(crate) fn cancel(&self) {
-        let mut other = TcpStream::connect(self.socket.peer_addr().unwrap()).unwrap();
+        let mut other = TcpStream::connect(self.address).unwrap();
         let code = 80_877_102_u32.to_be_bytes();
         let length = u32::try_from(8 + self.key.len()).unwrap().to_be_bytes();
         other
