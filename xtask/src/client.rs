@@ -8,7 +8,7 @@ use std::net::TcpStream;
 const READY: &[u8] = b"Z\0\0\0\x05";
 
 /// A session as `postgres`, ready.
-pub(super) fn log_in(port: u16) -> Result<TcpStream> {
+pub(crate) fn log_in(port: u16) -> Result<TcpStream> {
     let mut socket = TcpStream::connect(("127.0.0.1", port))?;
     let body = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0";
     let length = u32::try_from(body.len() + 4)?.to_be_bytes();
@@ -18,19 +18,19 @@ pub(super) fn log_in(port: u16) -> Result<TcpStream> {
 }
 
 /// Sends a query and does not wait.
-pub(super) fn send(socket: &mut TcpStream, sql: &str) -> Result<()> {
+pub(crate) fn send(socket: &mut TcpStream, sql: &str) -> Result<()> {
     let length = u32::try_from(sql.len() + 5)?.to_be_bytes();
     socket.write_all(&[b"Q", &length[..], sql.as_bytes(), b"\0"].concat())?;
     Ok(())
 }
 
-pub(super) fn ask(socket: &mut TcpStream, sql: &str) -> Result<()> {
+pub(crate) fn ask(socket: &mut TcpStream, sql: &str) -> Result<()> {
     send(socket, sql)?;
     until_ready(socket).map(|_| ())
 }
 
 /// Reads until all that has come ends with `ReadyForQuery`; how many bytes that were.
-pub(super) fn until_ready(socket: &mut TcpStream) -> Result<usize> {
+pub(crate) fn until_ready(socket: &mut TcpStream) -> Result<usize> {
     let mut room = vec![0; 64 << 10];
     let (mut end, mut total) = (Vec::new(), 0);
     loop {

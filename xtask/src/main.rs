@@ -2,9 +2,13 @@
 
 mod bench;
 mod bpf;
+mod client;
 mod docs;
+mod poolers;
 mod setup;
+mod soak;
 mod steps;
+mod suites;
 mod tidy;
 
 use anyhow::Result;
@@ -41,6 +45,32 @@ enum Task {
         #[arg(long, default_value = "5")]
         pairs: usize,
     },
+    /// Run the test suites of other people's clients through the TP monitor and PgBouncer: asyncpg, pgx
+    Suites {
+        /// Which; all of them when none is named
+        names: Vec<String>,
+        /// A selection, through the TP monitor alone
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Load a TP monitor for a long time: memory and descriptors have to stay what they are
+    Soak {
+        /// What: tpmonitor
+        #[arg(value_parser = ["tpmonitor"])]
+        what: String,
+        /// 90s, 10min, 1h
+        #[arg(long, default_value = "1h", value_parser = soak::duration)]
+        duration: std::time::Duration,
+    },
+    /// Hunt for leaks of the TP monitor from client to client, without TLS and with it
+    Hunt {
+        /// Queries, each of which is to bring its own client its own rows
+        #[arg(long, default_value = "1000000")]
+        queries: u64,
+        /// Clients, on ten servers
+        #[arg(long, default_value = "400")]
+        clients: u64,
+    },
     /// House rules that no lint covers
     Tidy,
     /// Install what the tests need beside Rust and a C compiler
@@ -53,6 +83,9 @@ fn main() -> Result<()> {
         Task::Bench { names, pairs } => bench::run(&names, pairs),
         Task::Bpf { check } => bpf::build(check),
         Task::Docs { check } => docs::generate(check),
+        Task::Suites { names, quick } => suites::run(&names, quick),
+        Task::Soak { duration, .. } => soak::soak(duration),
+        Task::Hunt { queries, clients } => soak::hunt(queries, clients),
         Task::Tidy => tidy::check(),
         Task::Setup => setup::install(),
     }

@@ -1,7 +1,6 @@
-//! The two poolers, set alike, in front of one server.
+//! The two poolers, set alike, in front of one server: for benches and for suites.
 
-use super::super::{folder, tenbin};
-use super::client;
+use crate::client;
 use anyhow::{Context, Result, bail};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -10,35 +9,40 @@ use std::thread;
 use tenbin_server::{Account, Embedded};
 
 /// Server connections of a pool.
-pub(super) const POOL: usize = 20;
-pub(super) const USERS: [&str; 3] = ["one", "two", "three"];
+pub(crate) const POOL: usize = 20;
+pub(crate) const USERS: [&str; 3] = ["one", "two", "three"];
+/// Start-up parameters that `PgBouncer` does not know, and that pgbench or a suite sends.
+const IGNORED: &str = "extra_float_digits,options,search_path,statement_timeout,default_transaction_isolation,jit,intervalstyle,geqo,work_mem";
 
 /// How a pooler is set.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Setting<'a> {
+pub(crate) struct Setting<'a> {
     /// `transaction` or `session`.
-    pub(super) pooling: &'a str,
+    pub(crate) pooling: &'a str,
+    /// Server connections of a pool.
+    pub(crate) size: usize,
     /// Server connections in all; 0: no limit.
-    pub(super) cap: usize,
+    pub(crate) cap: usize,
     /// Where the monitor writes who waited; `PgBouncer` has nothing like it.
-    pub(super) queue_log: Option<&'a Path>,
+    pub(crate) queue_log: Option<&'a Path>,
 }
 
 /// Pooling by transaction, without further limits.
-pub(super) const USUAL: Setting<'_> = Setting {
+pub(crate) const USUAL: Setting<'_> = Setting {
     pooling: "transaction",
+    size: POOL,
     cap: 0,
     queue_log: None,
 };
 
 /// A pooler, ended when dropped.
-pub(super) struct Pooler {
+pub(crate) struct Pooler {
     child: Child,
-    pub(super) port: u16,
+    pub(crate) port: u16,
 }
 
 impl Pooler {
-    pub(super) fn target(&self) -> String {
+    pub(crate) fn target(&self) -> String {
         format!(
             "postgres://postgres@127.0.0.1:{}/postgres?sslmode=disable",
             self.port
@@ -46,22 +50,27 @@ impl Pooler {
     }
 
     /// CPU time, user and system, seconds.
-    pub(super) fn cpu_s(&self) -> Result<f64> {
+    pub(crate) fn cpu_s(&self) -> Result<f64> {
         let stat = procfs::process::Process::new(self.child.id().cast_signed())?.stat()?;
         Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
     }
 
     /// Resident memory, MiB.
-    pub(super) fn memory_mib(&self) -> Result<f64> {
+    pub(crate) fn memory_mib(&self) -> Result<f64> {
         let status = procfs::process::Process::new(self.child.id().cast_signed())?.status()?;
         let kib = status.vmrss.context("no memory is told of the pooler")?;
         Ok(kib as f64 / 1024.0)
     }
 
+    /// Open descriptors.
+    pub(crate) fn descriptors(&self) -> Result<usize> {
+        Ok(procfs::process::Process::new(self.child.id().cast_signed())?.fd_count()?)
+    }
+
     /// Ends it in good order: what it writes is whole then.
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         let id = self.child.id().to_string();
-        super::super::output(Path::new("kill"), &["-TERM", &id])?;
+        crate::bench::output(Path::new("kill"), &["-TERM", &id])?;
         self.child.wait()?;
         Ok(())
     }
@@ -74,7 +83,7 @@ impl Drop for Pooler {
     }
 }
 
-pub(super) fn pgbouncer() -> Option<PathBuf> {
+pub(crate) fn pgbouncer() -> Option<PathBuf> {
     ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"]
         .iter()
         .map(PathBuf::from)
@@ -82,7 +91,7 @@ pub(super) fn pgbouncer() -> Option<PathBuf> {
 }
 
 /// Where the server's Unix socket is.
-pub(super) fn socket_folder(server: &Embedded) -> Result<PathBuf> {
+pub(crate) fn socket_folder(server: &Embedded) -> Result<PathBuf> {
     match server.target().addresses.first() {
         Some(tenbin_wire::Address::Unix(path)) => {
             Ok(path.parent().unwrap_or(Path::new("/")).to_owned())
@@ -91,12 +100,13 @@ pub(super) fn socket_folder(server: &Embedded) -> Result<PathBuf> {
     }
 }
 
-/// The monitor.
-pub(super) fn ours(server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
+/// The monitor, of this build of tenbin.
+pub(crate) fn ours(tenbin: &Path, server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
     let port = free_port()?;
-    let file = folder()?.join("tpmonitor.toml");
+    let file = crate::bench::folder()?.join(format!("tpmonitor-{port}.toml"));
     let Setting {
         pooling,
+        size,
         cap,
         queue_log,
     } = setting;
@@ -106,23 +116,23 @@ pub(super) fn ours(server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
     std::fs::write(
         &file,
         format!(
-            "listen = [\"127.0.0.1:{port}\"]\nmode = \"{pooling}\"\nauth = \"trust\"\npool_size = {POOL}\n\
+            "listen = [\"127.0.0.1:{port}\"]\nmode = \"{pooling}\"\nauth = \"trust\"\nadmin_users = [\"postgres\"]\npool_size = {size}\n\
              max_server_connections = {cap}\nmax_clients = 20000\n{log}\
              [databases.\"*\"]\nserver = \"postgres:///?host={}&port={}\"\n",
             socket_folder(server)?.display(),
             server.port()
         ),
     )?;
-    let mut command = Command::new(tenbin());
+    let mut command = Command::new(tenbin);
     command.arg("tpmonitor").arg("--config").arg(file);
     started(command, port)
 }
 
 /// `PgBouncer`, set as ours; what it logs of each connection, which ours does not, is switched off.
-pub(super) fn theirs(program: &Path, server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
+pub(crate) fn theirs(program: &Path, server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
     let port = free_port()?;
     // It gives up root's rights first: the file has to be where anybody can read it.
-    let folder = std::env::temp_dir().join(format!("tenbin-bench-{}", std::process::id()));
+    let folder = std::env::temp_dir().join(format!("tenbin-bench-{port}"));
     std::fs::create_dir_all(&folder)?;
     let (file, users) = (folder.join("pgbouncer.ini"), folder.join("users.txt"));
     let names = USERS.iter().chain(&["postgres"]);
@@ -137,13 +147,14 @@ pub(super) fn theirs(program: &Path, server: &Embedded, setting: Setting<'_>) ->
         format!(
             "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
              unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {}\n\
-             default_pool_size = {POOL}\n{cap}max_client_conn = 20000\n\
+             default_pool_size = {}\n{cap}max_client_conn = 20000\n\
              log_connections = 0\nlog_disconnections = 0\nlog_stats = 0\n\
-             ignore_startup_parameters = extra_float_digits,options\n",
+             ignore_startup_parameters = {IGNORED}\n",
             socket_folder(server)?.display(),
             server.port(),
             users.display(),
-            setting.pooling
+            setting.pooling,
+            setting.size,
         ),
     )?;
     let mut command = Account::for_server().command(program);

@@ -101,7 +101,7 @@ fn print(rows: &[Row]) {
 }
 
 /// Folder for what benches build and write, under the build directory.
-fn folder() -> Result<PathBuf> {
+pub(crate) fn folder() -> Result<PathBuf> {
     let folder = target().join("bench");
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}", folder.display()))?;
@@ -131,7 +131,7 @@ fn example(package: &str, name: &str) -> Result<PathBuf> {
 }
 
 /// Runs a program to its end and returns what it printed.
-fn output(program: &Path, arguments: &[&str]) -> Result<String> {
+pub(crate) fn output(program: &Path, arguments: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(arguments)
         .output()

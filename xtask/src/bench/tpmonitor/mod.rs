@@ -1,15 +1,13 @@
 //! The TP monitor beside `PgBouncer`: same server, same load, one after the other.
 
-mod client;
-mod poolers;
 mod sessions;
 mod times;
 
 use super::ratio::{Ratio, median};
 use super::rows::dsn;
 use super::{Row, folder, peers};
+use crate::poolers::{self, POOL, Pooler, Setting, USERS, USUAL};
 use anyhow::{Context, Result};
-use poolers::{POOL, Pooler, Setting, USERS, USUAL};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tenbin_server::{Embedded, Options};
@@ -99,7 +97,7 @@ impl Bench {
     /// Both poolers, set alike.
     fn both(&self, setting: Setting<'_>) -> Result<(Pooler, Pooler)> {
         Ok((
-            poolers::ours(&self.server, setting)?,
+            poolers::ours(&super::tenbin(), &self.server, setting)?,
             poolers::theirs(&self.pgbouncer, &self.server, setting)?,
         ))
     }
@@ -239,7 +237,7 @@ impl Bench {
             clients: 400,
             direct: false,
         };
-        let pooler = poolers::ours(&self.server, setting)?;
+        let pooler = poolers::ours(&super::tenbin(), &self.server, setting)?;
         self.run(load, &pooler.target(), Some(&pooler))?;
         pooler.stop()?;
         let order = times::order(&std::fs::read_to_string(&log)?);

@@ -1,10 +1,10 @@
 //! What sessions cost that do nothing, and what it costs to begin one.
 
-use super::client::{ask, log_in, send, until_ready};
-use super::poolers::{POOL, Pooler, USUAL};
 use super::times::percentile;
 use super::{Bench, numbers_row};
 use crate::bench::Row;
+use crate::client::{ask, log_in, send, until_ready};
+use crate::poolers::{POOL, Pooler, USUAL};
 use anyhow::{Result, anyhow};
 use std::net::TcpStream;
 use std::thread;

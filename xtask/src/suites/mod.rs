@@ -1,0 +1,197 @@
+//! `cargo xtask suites`: the test suites of other people's clients, by every way to one server.
+//!
+//! What passes directly has to pass through tenbin. What cannot, in transaction pooling, stands in
+//! `known.txt` with its reason; anything else is a failure of this task.
+
+mod asyncpg;
+mod known;
+mod pgx;
+
+use crate::poolers::{self, Pooler, Setting, USUAL};
+use crate::steps::target;
+use anyhow::{Context, Result, bail};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use tenbin_server::{Embedded, Options, Source};
+
+/// Names of tests that passed, and of those that failed; what was skipped is neither.
+#[derive(Debug, Default)]
+pub(crate) struct Results {
+    passed: BTreeSet<String>,
+    failed: BTreeSet<String>,
+}
+
+/// Where a suite's tests connect to.
+pub(crate) struct Place {
+    port: u16,
+    database: String,
+}
+
+/// A suite.
+struct Suite {
+    name: &'static str,
+    /// Gets it from its registry into a folder of its own.
+    prepare: fn(&Path) -> Result<()>,
+    /// What its database needs.
+    sql: &'static str,
+    /// Runs it; a short selection where that is asked for.
+    run: fn(&Path, &Place, bool) -> Result<Results>,
+}
+
+const SUITES: [Suite; 2] = [
+    Suite {
+        name: "asyncpg",
+        prepare: asyncpg::prepare,
+        sql: "",
+        run: asyncpg::run,
+    },
+    Suite {
+        name: "pgx",
+        prepare: pgx::prepare,
+        sql: pgx::SQL,
+        run: pgx::run,
+    },
+];
+
+/// Ways to the server, and what the known failures of each are listed under.
+const WAYS: [(&str, &str); 5] = [
+    ("direct", ""),
+    ("tenbin", "session"),
+    ("tenbin", "transaction"),
+    ("PgBouncer", "session"),
+    ("PgBouncer", "transaction"),
+];
+
+/// Server connections of a pool, and clients' beside them.
+const SIZE: usize = 100;
+/// The suites are for servers with their contributed modules, as the distribution has them.
+const SERVER: &str = "/usr/lib/postgresql/15/bin";
+
+/// Runs the suites named, or all, and prints their table. `quick`: a selection, directly and through
+/// tenbin alone, and skipped by name where it cannot be had.
+pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
+    let known = known::Known::read(include_str!("known.txt"))?;
+    let chosen = |name: &str| names.is_empty() || names.iter().any(|given| given == name);
+    let suites: Vec<&Suite> = SUITES.iter().filter(|suite| chosen(suite.name)).collect();
+    if suites.is_empty() {
+        let names = SUITES.map(|suite| suite.name).join(", ");
+        bail!("there is no such suite; there are {names}");
+    }
+    crate::steps::run("cargo", &["build", "--locked", "-p", "tenbin"], &[])?;
+    let mut rows = Vec::new();
+    let mut unexplained = Vec::new();
+    for suite in suites {
+        let folder = target().join("suites").join(suite.name);
+        std::fs::create_dir_all(&folder)?;
+        let prepared = (suite.prepare)(&folder);
+        if quick && let Err(why) = &prepared {
+            eprintln!("skipped: the suite {}: {why:#}", suite.name);
+            continue;
+        }
+        prepared.with_context(|| format!("cannot get the suite {}", suite.name))?;
+        let ways = if quick { &WAYS[..3] } else { &WAYS[..] };
+        let results = ways
+            .iter()
+            .map(|way| Ok((*way, by(suite, &folder, *way, quick)?)))
+            .collect::<Result<BTreeMap<_, _>>>()?;
+        let direct = &results[&WAYS[0]];
+        if direct.passed.is_empty() {
+            bail!("no test of {} passes directly", suite.name);
+        }
+        for way in ways {
+            let found = &results[way];
+            let lost: Vec<&String> = direct.passed.difference(&found.passed).collect();
+            rows.push(format!(
+                "| {} | {} | {} | {} |",
+                suite.name,
+                [way.0, way.1].join(" ").trim(),
+                direct.passed.len() - lost.len(),
+                lost.len()
+            ));
+            for name in &lost {
+                let why = known.why(suite.name, way.1, name);
+                eprintln!(
+                    "{} {} {}: {name}: {}",
+                    suite.name,
+                    way.0,
+                    way.1,
+                    why.unwrap_or("?")
+                );
+                if way.0 == "tenbin" && why.is_none() {
+                    unexplained.push(format!("{} {} {name}", suite.name, way.1));
+                }
+            }
+        }
+    }
+    println!("\n| suite | way | pass of those that pass directly | do not |\n|---|---|---|---|");
+    println!("{}", rows.join("\n"));
+    if !unexplained.is_empty() {
+        bail!(
+            "tests that pass directly, do not through tenbin, and are not in known.txt:\n{}",
+            unexplained.join("\n")
+        );
+    }
+    Ok(())
+}
+
+/// Runs a suite by one way, on a server of its own: what one run leaves behind is not the next one's.
+fn by(suite: &Suite, folder: &Path, (pooler, mode): (&str, &str), quick: bool) -> Result<Results> {
+    let server = Embedded::start(Options {
+        source: Source::bin(SERVER),
+        connections: 300,
+        settings: vec![("jit".to_owned(), "off".to_owned())],
+        ..Options::default()
+    })?;
+    trust(&server)?;
+    server.connect()?.batch_execute(suite.sql)?;
+    let setting = Setting {
+        pooling: mode,
+        size: SIZE,
+        ..USUAL
+    };
+    let pooler: Option<Pooler> = match pooler {
+        "direct" => None,
+        "tenbin" => Some(poolers::ours(&debug_tenbin(), &server, setting)?),
+        _ => {
+            let program = poolers::pgbouncer().context("PgBouncer is not installed")?;
+            Some(poolers::theirs(&program, &server, setting)?)
+        }
+    };
+    let place = Place {
+        port: pooler.as_ref().map_or(server.port(), |pooler| pooler.port),
+        database: "postgres".to_owned(),
+    };
+    eprintln!(
+        "── {} {} {mode}",
+        suite.name,
+        if pooler.is_some() {
+            "through"
+        } else {
+            "directly"
+        }
+    );
+    (suite.run)(folder, &place, quick)
+}
+
+/// Lets everybody in without a password, as the poolers do: the suites log in as many users.
+fn trust(server: &Embedded) -> Result<()> {
+    let rules = "local all all trust\nhost all all all trust\nhost replication all all trust\n";
+    std::fs::write(server.data_directory().join("pg_hba.conf"), rules)?;
+    let mut session = server.connect()?;
+    let loaded = "SELECT pg_conf_load_time()::text";
+    let before: String = session.query_one(loaded, &[])?.get(0);
+    session.batch_execute("SELECT pg_reload_conf()")?;
+    while server
+        .connect()?
+        .query_one(loaded, &[])?
+        .get::<_, String>(0)
+        == before
+    {
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+fn debug_tenbin() -> PathBuf {
+    target().join("debug/tenbin")
+}
