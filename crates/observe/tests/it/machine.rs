@@ -55,14 +55,15 @@ fn a_backend_is_seen_as_the_kernel_counts_it() {
     let cpu = ticks(backends.cpu.total_s());
     assert!(cpu >= end[0] - begin[0], "{backends:?}");
     assert!(
-        cpu <= last[0] - first[0] + ticks(observers) + 10.0,
+        cpu <= last[0] - first[0] + ticks(observers) + 30.0,
         "{backends:?}"
     );
     assert!(backends.faults_minor >= end[1] - begin[1], "{backends:?}");
     let switches = backends.switches_voluntary.unwrap() + backends.switches_involuntary.unwrap();
     assert!(
         switches >= end[2] - begin[2] && end[2] - begin[2] >= 50.0,
-        "{backends:?}"
+        "{} of {backends:?}",
+        end[2] - begin[2]
     );
     // The observer's backend waits for every statement, and may be interrupted now and then.
     let others = switches - (last[2] - first[2]);
