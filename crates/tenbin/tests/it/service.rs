@@ -202,8 +202,9 @@ fn too_few_descriptors_for_all_servers_refuse_nobody() {
     let mut manager = Manager::start(&server, 1, 40, 30);
     let monitor = manager.monitor();
     assert_eq!(manager.notice(), "READY=1");
-    // Each asks for a server of its own at once, for which there are not descriptors enough.
-    let mut clients: Vec<TcpStream> = (0..20).map(|_| come(manager.address)).collect();
+    // Each asks for a server of its own at once. Of 40 descriptors the monitor takes 11 for itself: all
+    // 15 clients find one, however many servers were quicker, and then there is none for the last server.
+    let mut clients: Vec<TcpStream> = (0..15).map(|_| come(manager.address)).collect();
     for client in &mut clients {
         assert!(is_in(client));
     }
