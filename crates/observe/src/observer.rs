@@ -184,6 +184,8 @@ impl Eye {
     }
 
     fn begin(&mut self) {
+        // What it takes from here on is in what the processes are seen to use.
+        let before = self.mark();
         self.look(true);
         if let Some(Err(error)) = self.syscalls.as_mut().map(SyscallWatch::begin) {
             self.gap("system calls", error.to_string());
@@ -191,16 +193,16 @@ impl Eye {
         if let Err(reason) = self.server.begin() {
             self.gap("postgresql", reason);
         }
-        self.inside = Some((Instant::now(), self.mark()));
+        self.inside = Some((Instant::now(), before));
     }
 
     fn end(&mut self) {
+        let taken = self.mark();
         self.look(true);
         let Some((since, before)) = self.inside.take() else {
             return;
         };
         let interval_s = since.elapsed().as_secs_f64();
-        let taken = self.mark();
         if let Err(reason) = self.server.end(&mut self.observation) {
             self.gap("postgresql", reason);
         }

@@ -249,13 +249,12 @@ mod tests {
     fn the_driver_is_seen_working() {
         let mut watch = ProcessWatch::new(None, None);
         assert!(sum(&looked(&mut watch)).is_empty());
-        let mut waste = 0_u64;
-        let started = std::time::Instant::now();
-        while started.elapsed() < std::time::Duration::from_millis(100) {
-            waste = std::hint::black_box(waste.wrapping_add(1));
-        }
+        // By what it used, not by the clock: others may have the processors meanwhile.
+        let own = || process::stat(std::process::id().cast_signed()).unwrap().used;
+        let before = own();
+        while own().minus(before).0[..2].iter().sum::<f64>() < 0.1 {}
         let seen = sum(&looked(&mut watch));
-        assert!(seen["driver"].cpu.total_s() >= 0.03, "{seen:?}");
+        assert!(seen["driver"].cpu.total_s() >= 0.09, "{seen:?}");
         assert!(seen["driver"].pss_bytes.unwrap().max > 1e5);
         assert!(seen["elsewhere"].count.unwrap().max >= 1.0);
         assert!(
