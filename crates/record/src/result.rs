@@ -84,6 +84,24 @@ pub struct Transaction {
     pub think_ms: Option<Times>,
     /// How those think times are distributed.
     pub think_histogram: Vec<Bucket>,
+    /// Of a script, its commands in order, where each was timed by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub statements: Vec<Statement>,
+}
+
+/// One command of a script.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Statement {
+    /// Its first line.
+    pub text: String,
+    /// How often it was done.
+    pub count: u64,
+    /// From its beginning to its last reply; none if it was never done.
+    pub time_ms: Option<Times>,
+    /// Transactions that ended here in a failure to serialize or a deadlock.
+    pub failures: u64,
+    /// Attempts that ended here so and were followed by another.
+    pub retries: u64,
 }
 
 /// How often one SQLSTATE came.

@@ -31,6 +31,10 @@ pub fn markdown(run: &Run) -> String {
         "Response times in milliseconds",
         parts::transactions(run, true),
     );
+    section(
+        "Single commands, milliseconds",
+        parts::statements(run, true),
+    );
     section("Audit", parts::audit(run));
     section("Checks", parts::checks(run));
     section("How transactions ended", parts::outcomes(run));

@@ -186,6 +186,7 @@ fn response_times(run: &Run) -> Markup {
         &html! {
             p.soft { "From when a transaction was due to its last reply, of those without an error; waiting for the driver or for a connection is part of it. In milliseconds." }
             (filled(&parts::transactions(run, true)))
+            (titled("Single commands", &parts::statements(run, true)))
             @if !frequencies.is_empty() {
                 h3 { "How they are distributed" }
                 p.soft { "From zero to four times the 90th percentile." }

@@ -15,7 +15,7 @@ use crate::format::{count, decimal, response, significant};
 use crate::table::{Cell, Table, Tone, numbers, verbatim, words};
 use crate::words::{kind, kinds};
 use std::collections::BTreeMap;
-use tenbin_record::result::{ErrorCount, Times};
+use tenbin_record::result::{ErrorCount, Statement, Times};
 use tenbin_record::{Run, Verdict};
 
 fn verdict(verdict: Verdict) -> Cell {
@@ -87,6 +87,52 @@ pub(crate) fn transactions(run: &Run, all: bool) -> Table {
             row.push(count(measured.retries).into());
         }
         table.row(row);
+    }
+    table
+}
+
+/// What single commands of scripts took, where they were timed; `all` as for [`transactions`].
+pub(crate) fn statements(run: &Run, all: bool) -> Table {
+    let several = run.result.transactions.len() > 1;
+    let times = [
+        ("mean", true),
+        ("p50", all),
+        ("p90", true),
+        ("p99", true),
+        ("max", all),
+    ];
+    let mut columns = vec![numbers("% of time")];
+    let shown = times.iter().filter(|(_, shown)| *shown);
+    columns.extend(shown.map(|(name, _)| numbers(*name)));
+    columns.extend(all.then(|| numbers("done")));
+    columns.push(numbers("failures"));
+    columns.extend(all.then(|| numbers("retries")));
+    columns.extend(several.then(|| words("Of")));
+    columns.push(verbatim("Command"));
+    let mut table = Table::new(columns);
+    for (about, measured) in kinds(run) {
+        let spent = |statement: &Statement| {
+            statement
+                .time_ms
+                .map_or(0.0, |times| times.mean * statement.count as f64)
+        };
+        let whole: f64 = measured.statements.iter().map(spent).sum();
+        for statement in &measured.statements {
+            let mut row: Vec<Cell> =
+                vec![decimal(100.0 * spent(statement) / whole.max(f64::MIN_POSITIVE), 1).into()];
+            let values = statement
+                .time_ms
+                .map(|t| [t.mean, t.p50, t.p90, t.p99, t.max]);
+            for (i, _) in times.iter().enumerate().filter(|(_, (_, shown))| *shown) {
+                row.push(values.map_or_else(|| "–".into(), |values| ms(values[i])));
+            }
+            row.extend(all.then(|| count(statement.count).into()));
+            row.push(mishap(statement.failures));
+            row.extend(all.then(|| count(statement.retries).into()));
+            row.extend(several.then(|| kind(&about.name).into()));
+            row.push(statement.text.as_str().into());
+            table.row(row);
+        }
     }
     table
 }

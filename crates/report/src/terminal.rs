@@ -40,6 +40,11 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
         out.push_str("\nResponse times in milliseconds:\n");
         out.push_str(&parts::transactions(run, false).terminal(width, color));
     }
+    let statements = parts::statements(run, false);
+    if !statements.rows.is_empty() {
+        out.push_str("\nSingle commands, milliseconds:\n");
+        out.push_str(&statements.terminal(width, color));
+    }
     out.push('\n');
     audit(run, width, color, &mut out);
     checks(run, width, color, &mut out);

@@ -1,10 +1,10 @@
 //! The board on which threads chalk up their seconds, and the timeline made of it.
 
 use crate::progress::{KindProgress, Point, PointKind};
-use crate::times::{add, histogram};
 use hdrhistogram::Histogram;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tenbin_workload::times::{add, histogram};
 
 /// Most points of a timeline: two hours at one a second.
 const POINTS: u64 = 7_200;

@@ -12,7 +12,6 @@ use crate::result::{Connections, Driven, Ended, KindResult, Usage};
 use crate::shard::{Books, Common, Shard, Share};
 use crate::sink::RowSink;
 use crate::slice;
-use crate::times::Times;
 use crate::usage::rss_max_bytes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::panic::resume_unwind;
@@ -21,6 +20,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 use tenbin_wire::Target;
+use tenbin_workload::times::Times;
 use tenbin_workload::{Tally, Workload};
 
 /// How often the stop flag is looked at.

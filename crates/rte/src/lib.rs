@@ -38,7 +38,6 @@ mod result;
 mod shard;
 mod sink;
 mod slice;
-mod times;
 mod usage;
 
 pub use drive::drive;
@@ -48,4 +47,4 @@ pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
 pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
 pub use sink::{DeferredRow, RowSink, SinkError};
 pub use slice::ask_for_short_slices;
-pub use times::Times;
+pub use tenbin_workload::times::Times;

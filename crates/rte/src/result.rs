@@ -2,9 +2,9 @@
 
 use crate::error::RunError;
 use crate::progress::Point;
-use crate::times::Times;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
+use tenbin_workload::times::Times;
 use tenbin_workload::{Kind, Tally};
 
 /// Distinct SQLSTATEs kept apart for one kind; later ones are counted as `other`.

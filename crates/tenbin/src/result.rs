@@ -12,7 +12,7 @@ use tenbin_workload::Tally;
 /// A sector as the kernel counts them.
 const SECTOR_BYTES: f64 = 512.0;
 
-fn times(times: &tenbin_rte::Times) -> Option<record::Times> {
+pub(crate) fn times(times: &tenbin_rte::Times) -> Option<record::Times> {
     record::Times::of(times.count(), times.mean_ms(), times.max_ms(), |quantile| {
         times.quantile_ms(quantile)
     })
@@ -31,7 +31,7 @@ fn errors(errors: &Errors) -> BTreeMap<String, record::ErrorCount> {
         .collect()
 }
 
-fn transaction(kind: &KindResult) -> record::Transaction {
+fn transaction(kind: &KindResult, statements: Vec<record::Statement>) -> record::Transaction {
     record::Transaction {
         count: kind.due(),
         completed: kind.completed,
@@ -52,6 +52,7 @@ fn transaction(kind: &KindResult) -> record::Transaction {
         keying_ms: times(&kind.keying),
         think_ms: times(&kind.think),
         think_histogram: record::Bucket::of(kind.think.histogram()),
+        statements,
     }
 }
 
@@ -78,12 +79,15 @@ pub(crate) fn result<T: Tally>(
     checks: Vec<record::Check>,
 ) -> record::RunResult {
     let name = |kind: &KindResult| kind.kind.name.clone();
+    let statements = judged.statements.into_iter();
+    let statements = statements.chain(std::iter::repeat_with(Vec::new));
     record::RunResult {
         throughput: judged.throughput,
         transactions: driven
             .kinds
             .iter()
-            .map(|kind| (name(kind), transaction(kind)))
+            .zip(statements)
+            .map(|(kind, statements)| (name(kind), transaction(kind, statements)))
             .collect(),
         deferred: driven
             .kinds

@@ -16,6 +16,7 @@ pub mod mix;
 pub mod random;
 pub mod script;
 pub mod think;
+pub mod times;
 pub mod tpca;
 pub mod tpcb;
 pub mod tpcc;

@@ -55,6 +55,42 @@ fn a_pooler_and_its_queue_are_named() {
 }
 
 #[test]
+fn single_commands_are_shown_with_their_share() {
+    use tenbin_record::result::{Statement, Times};
+    let mut run = run();
+    let kind = run.result.transactions.values_mut().next().unwrap();
+    let times = |mean: f64| Times::of(100, mean, 9.0 * mean, |quantile| mean * (0.5 + quantile));
+    let statement = |text: &str, mean: f64, failures: u64| Statement {
+        text: text.into(),
+        count: 100,
+        time_ms: times(mean),
+        failures,
+        retries: 2 * failures,
+    };
+    kind.statements = vec![
+        statement("\\set aid random(1, 100000 * :scale)", 0.001, 0),
+        statement(
+            "UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;",
+            0.299,
+            3,
+        ),
+        statement("END;", 0.7, 0),
+        Statement {
+            text: "\\else".into(),
+            ..Statement::default()
+        },
+    ];
+    let text = shown(&run);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    let (_, commands) = text.split_once("Single commands").unwrap();
+    let (commands, _) = commands.split_once("Audit").unwrap();
+    insta::assert_snapshot!(commands);
+}
+
+#[test]
 fn colour_only_repeats_what_words_say() {
     let colored = terminal(&bad_run(), Path::new("x"), 80, true);
     assert!(

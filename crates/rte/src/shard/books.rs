@@ -5,10 +5,10 @@ use crate::control::Span;
 use crate::recorder::{CHUNK, Recorder};
 use crate::result::{Connections, Errors, KindResult, count_state};
 use crate::sink::DeferredRow;
-use crate::times::Times;
 use crate::usage::Cpu;
 use std::time::Instant;
 use tenbin_record::{Outcome, TransactionRow};
+use tenbin_workload::times::Times;
 use tenbin_workload::{Executed, Kind};
 
 /// An attempt's end, when it was not an [`Executed`].

@@ -7,9 +7,7 @@ use crate::script::args::ScriptArgs;
 use crate::script::{self, Asked, Form, Lines, ScriptRun};
 use crate::signals;
 use clap::{ArgAction, Parser, ValueEnum};
-use std::cell::RefCell;
 use std::path::PathBuf;
-use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 use tenbin_pgbench::Protocol;
@@ -126,7 +124,7 @@ struct ShowArgs {
     /// What is printed
     #[arg(long, value_enum, default_value = "tenbin", conflicts_with_all = ["out", "json"])]
     format: Format,
-    /// What each command took on average
+    /// Time each command of the scripts by itself
     #[arg(short, long)]
     report_per_command: bool,
     /// With --format pgbench, a line on standard error every so many seconds
@@ -185,13 +183,14 @@ pub(crate) fn run(args: &Args) -> Result {
         return args.initialize(&which);
     }
     asked.check(args.run.allow_shell)?;
-    let counted = Rc::default();
-    let (answer, text) = match args.show.format {
-        Format::Pgbench => args.like_pgbench(&which, asked)?,
-        Format::Tenbin => args.like_tenbin(&which, asked, &counted)?,
-    };
-    print!("{text}");
-    Ok(answer)
+    match args.show.format {
+        Format::Tenbin => args.like_tenbin(&which, asked),
+        Format::Pgbench => {
+            let (answer, text) = args.like_pgbench(&which, asked)?;
+            print!("{text}");
+            Ok(answer)
+        }
+    }
 }
 
 impl Args {
@@ -284,28 +283,17 @@ impl Args {
     }
 
     /// Tables where they are to be made, the scale, the vacuum.
-    fn prepare(
-        &self,
-        place: &Place,
-        asked: Asked,
-        counted: Rc<RefCell<ScriptTally>>,
-        stop: &AtomicBool,
-    ) -> Result<ScriptRun> {
+    fn prepare(&self, place: &Place, asked: Asked, stop: &AtomicBool) -> Result<ScriptRun> {
         let quiet = self.show.output.json || self.show.format == Format::Pgbench;
         let scale = script::ready(place, &asked.program, self.data.scale, stop, quiet)?;
         if !self.run.no_vacuum {
             script::vacuum(place)?;
         }
-        Ok(asked.run(scale, counted))
+        Ok(asked.run(scale))
     }
 
     /// With a run directory and tenbin's table.
-    fn like_tenbin(
-        &self,
-        which: &WhichArgs,
-        asked: Asked,
-        counted: &Rc<RefCell<ScriptTally>>,
-    ) -> Result<(Answer, String)> {
+    fn like_tenbin(&self, which: &WhichArgs, asked: Asked) -> Result<Answer> {
         let command = Command {
             name: "bench",
             seed: self.run.random_seed,
@@ -318,16 +306,8 @@ impl Args {
             tablespaces: Vec::<(String, PathBuf)>::new(),
             via: None,
         };
-        let kept = asked.clone();
-        let ran = measure(command, |place, stop| {
-            self.prepare(place, asked, Rc::clone(counted), stop)
-        })?;
-        let answer = show(&ran, &self.show.output)?;
-        if !self.show.report_per_command || self.show.output.json {
-            return Ok((answer, String::new()));
-        }
-        let run = kept.run(1, Rc::default());
-        Ok((answer, script::statements(&run, &counted.borrow())))
+        let ran = measure(command, |place, stop| self.prepare(place, asked, stop))?;
+        show(&ran, &self.show.output)
     }
 
     /// Nothing but the load, and pgbench's text.
@@ -376,7 +356,7 @@ impl Args {
         asked: Asked,
         stop: &AtomicBool,
     ) -> Result<(ScriptRun, Driven<ScriptTally>)> {
-        let run = self.prepare(place, asked, Rc::default(), stop)?;
+        let run = self.prepare(place, asked, stop)?;
         let options = &run.asked.options;
         let mut lines = self.show.progress.map(|s| Lines::new(s, options));
         let mut progress = |progress: &tenbin_rte::Progress<'_>| {

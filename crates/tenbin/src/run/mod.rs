@@ -22,7 +22,7 @@ use crate::{result, signals};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
-use tenbin_record::result::Throughput;
+use tenbin_record::result::{Statement, Throughput};
 use tenbin_record::run::{self as record, RunInfo, Tenbin};
 use tenbin_record::{AuditItem, Check, RUN_SCHEMA, Run, RunWriter, Verdict};
 use tenbin_rte::{Driven, Ended, KindResult, Options, RowSink};
@@ -70,6 +70,8 @@ pub(crate) struct Judged {
     pub(crate) audit: Vec<AuditItem>,
     /// Parts of deferred executions that found nothing to do.
     pub(crate) skipped: u64,
+    /// What single commands took, for each kind of transaction; none where they were not timed.
+    pub(crate) statements: Vec<Vec<Statement>>,
 }
 
 impl Judged {
@@ -85,6 +87,7 @@ impl Judged {
             },
             audit: Vec::new(),
             skipped: 0,
+            statements: Vec::new(),
         }
     }
 }

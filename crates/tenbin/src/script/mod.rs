@@ -7,19 +7,17 @@ mod text;
 
 pub(crate) use prepare::{make_tables, ready, vacuum};
 pub(crate) use progress::Lines;
-pub(crate) use text::{Form, statements, text};
+pub(crate) use text::{Form, text};
 
 use crate::exit::{Class, Failure, Result};
 use crate::place::Place;
 use crate::run::{Judged, Subject, Transactions};
-use std::cell::RefCell;
-use std::rc::Rc;
 use tenbin_pgbench::{CommandKind, Problem, Program, Protocol};
+use tenbin_record::result::Statement;
 use tenbin_record::run::{self as record, Kind};
 use tenbin_record::{AuditItem, Check, RunWriter, Verdict};
-use tenbin_rte::{Driven, Options};
-use tenbin_workload::Tally as _;
-use tenbin_workload::script::{ScriptTally, Scripts, names};
+use tenbin_rte::{Driven, Options, Times};
+use tenbin_workload::script::{CommandCounts, ScriptTally, Scripts, names};
 
 impl From<tenbin_pgbench::Error> for Failure {
     fn from(error: tenbin_pgbench::Error) -> Self {
@@ -44,8 +42,6 @@ pub(crate) struct ScriptRun {
     pub(crate) scripts: Scripts,
     pub(crate) asked: Asked,
     pub(crate) scale: u32,
-    /// What the run counted of commands, for who shows it.
-    counted: Rc<RefCell<ScriptTally>>,
 }
 
 impl Asked {
@@ -76,7 +72,7 @@ impl Asked {
     }
 
     /// Makes them ready for data of this scale.
-    pub(crate) fn run(self, scale: u32, counted: Rc<RefCell<ScriptTally>>) -> ScriptRun {
+    pub(crate) fn run(self, scale: u32) -> ScriptRun {
         let scripts = Scripts::new(
             self.program.clone(),
             self.protocol,
@@ -89,7 +85,6 @@ impl Asked {
             scripts,
             asked: self,
             scale,
-            counted,
         }
     }
 }
@@ -115,9 +110,9 @@ impl Subject for ScriptRun {
     }
 
     fn judge(&self, driven: &Driven<ScriptTally>, _: &Transactions) -> Result<Judged> {
-        self.counted.borrow_mut().merge(driven.tally.clone());
         Ok(Judged {
             audit: self.audit(driven),
+            statements: self.statements(&driven.tally),
             ..Judged::plain(driven)
         })
     }
@@ -170,6 +165,32 @@ impl Subject for ScriptRun {
 }
 
 impl ScriptRun {
+    /// What single commands took, where that was asked for.
+    fn statements(&self, tally: &ScriptTally) -> Vec<Vec<Statement>> {
+        if !self.asked.per_command {
+            return Vec::new();
+        }
+        let statement = |(index, command): (usize, &tenbin_pgbench::Command),
+                         counts: &[CommandCounts]| {
+            let counts = counts.get(index).cloned().unwrap_or_default();
+            Statement {
+                text: command.first_line.to_string(),
+                count: counts.times.as_ref().map_or(0, Times::count),
+                time_ms: counts.times.as_ref().and_then(crate::result::times),
+                failures: counts.failures,
+                retries: counts.retries,
+            }
+        };
+        let scripts = self.asked.program.scripts().iter().enumerate();
+        scripts
+            .map(|(index, script)| {
+                let counts = tally.scripts.get(index).map_or(&[][..], |s| &s.commands);
+                let commands = script.commands.iter().enumerate();
+                commands.map(|command| statement(command, counts)).collect()
+            })
+            .collect()
+    }
+
     /// Whether an open loop sent what it set out to send.
     fn audit(&self, driven: &Driven<ScriptTally>) -> Vec<AuditItem> {
         let due: u64 = driven.kinds.iter().map(tenbin_rte::KindResult::due).sum();

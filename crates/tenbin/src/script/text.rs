@@ -270,13 +270,7 @@ fn script(
     mean_and_deviation(out, " - latency", &counts.response);
 }
 
-/// What the commands of every script took (`-r`).
-pub(crate) fn statements(run: &ScriptRun, tally: &ScriptTally) -> String {
-    (0..run.asked.program.scripts().len())
-        .map(|index| commands(run, index, tally))
-        .collect()
-}
-
+/// What the commands of one script took (`-r`).
 fn commands(run: &ScriptRun, index: usize, tally: &ScriptTally) -> String {
     let scripts = run.asked.program.scripts();
     let retrying = run.asked.options.max_tries != 1;
@@ -291,8 +285,9 @@ fn commands(run: &ScriptRun, index: usize, tally: &ScriptTally) -> String {
     );
     let counts = tally.scripts.get(index).map_or(&[][..], |s| &s.commands);
     for (number, command) in scripts[index].commands.iter().enumerate() {
-        let count = counts.get(number).copied().unwrap_or_default();
-        let _ = write!(out, "   {:11.3}  {:10} ", count.mean_ms(), count.failures);
+        let count = counts.get(number).cloned().unwrap_or_default();
+        let mean_ms = count.times.as_ref().map_or(0.0, Times::mean_ms);
+        let _ = write!(out, "   {mean_ms:11.3}  {:10} ", count.failures);
         if retrying {
             let _ = write!(out, "{:10} ", count.retries);
         }

@@ -102,6 +102,7 @@ impl Subject for TpccRun {
             throughput: headline(driven, &audit, self.drive.pacing.factor()),
             audit,
             skipped: files.skipped,
+            statements: Vec::new(),
         })
     }
 

@@ -391,6 +391,84 @@ fn a_run_of_scripts_leaves_a_directory_that_says_what_was_due() {
 }
 
 #[test]
+fn single_commands_are_timed_where_that_is_asked_for() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("mine.sql");
+    let lines = [
+        "\\set a 5",
+        "SELECT pg_sleep(0.02);",
+        "\\sleep :a ms",
+        "SELECT :a;",
+    ];
+    std::fs::write(&script, lines.join("\n")).unwrap();
+    let file = script.display().to_string();
+    let out = folder.path().join("run").display().to_string();
+    let asked = [
+        "bench", "-n", "-f", &file, "-S", "-t", "40", "-c", "2", "-r",
+    ];
+    let output = tenbin(&[&asked[..], &["--json", "--out", &out, "--dsn", &dsn]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let mine = &run["result"]["transactions"][&file];
+    let statements = mine["statements"].as_array().unwrap();
+    let told: Vec<&str> = statements
+        .iter()
+        .map(|s| s["text"].as_str().unwrap())
+        .collect();
+    assert_eq!(told, lines);
+    let total_ms = |statement: &Value| {
+        assert_eq!(statement["count"], mine["count"], "{statement}");
+        assert_eq!(statement["failures"], 0);
+        let time = |name: &str| statement["time_ms"][name].as_f64().unwrap();
+        assert!(time("p50") <= time("p99") && time("p99") <= time("max") * 1.001);
+        time("mean") * statement["count"].as_f64().unwrap()
+    };
+    let spent_ms: Vec<f64> = statements.iter().map(total_ms).collect();
+    let count = mine["count"].as_f64().unwrap();
+    assert!(
+        spent_ms[1] >= 20.0 * count && spent_ms[2] >= 5.0 * count,
+        "{spent_ms:?}"
+    );
+    // Together they are the transaction, but for the time between them.
+    let service_ms = mine["service_ms"]["mean"].as_f64().unwrap() * count;
+    let together_ms: f64 = spent_ms.iter().sum();
+    assert!(
+        together_ms <= service_ms && together_ms >= 0.9 * service_ms,
+        "{spent_ms:?} {service_ms}"
+    );
+    // The other script has its own, and people are shown both.
+    assert_eq!(
+        run["result"]["transactions"]["select-only"]["statements"][0]["text"],
+        "\\set aid random(1, 100000 * :scale)"
+    );
+    let shown = tenbin(&["report", &out, "--format", "markdown"]);
+    let shown = text(&shown.stdout);
+    assert!(
+        shown.contains("## Single commands") && shown.contains("`SELECT pg_sleep(0.02);`"),
+        "{shown}"
+    );
+    let asked = [
+        "bench",
+        "-n",
+        "-S",
+        "-t",
+        "5",
+        "--json",
+        "--out",
+        &format!("{out}2"),
+        "--dsn",
+        &dsn,
+    ];
+    let output = tenbin(&asked);
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        run["result"]["transactions"]["select-only"]["statements"],
+        Value::Null
+    );
+}
+
+#[test]
 fn an_overloaded_open_loop_shows_what_it_missed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("slow.sql");

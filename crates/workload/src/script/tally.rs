@@ -2,16 +2,17 @@
 
 use super::Client;
 use crate::Tally;
+use crate::times::Times;
 
 /// Counts by script, in the program's order; scripts without any may be missing at the end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct ScriptTally {
     /// One each.
     pub scripts: Vec<ScriptCounts>,
 }
 
 /// Counts of one script.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct ScriptCounts {
     /// Transactions with more than one try.
     pub retried: u64,
@@ -20,27 +21,14 @@ pub struct ScriptCounts {
 }
 
 /// Counts of one command.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct CommandCounts {
-    /// How often it was done and timed.
-    pub done: u64,
-    /// What that took, nanoseconds.
-    pub total_ns: u64,
+    /// What it took each time that it was done; none if it was never timed.
+    pub times: Option<Times>,
     /// Transactions that ended in a failure to serialize or a deadlock here.
     pub failures: u64,
     /// Tries that ended so here and were followed by another.
     pub retries: u64,
-}
-
-impl CommandCounts {
-    /// Mean time, milliseconds; 0 if it was never timed.
-    #[must_use]
-    pub fn mean_ms(&self) -> f64 {
-        match self.done {
-            0 => 0.0,
-            done => self.total_ns as f64 / done as f64 / 1e6,
-        }
-    }
 }
 
 impl ScriptTally {
@@ -50,8 +38,7 @@ impl ScriptTally {
         counts.retried += u64::from(client.tries > 1);
         for &(command, ns) in &client.spent {
             let counts = at(&mut counts.commands, command);
-            counts.done += 1;
-            counts.total_ns += ns;
+            counts.times.get_or_insert_default().record(ns);
         }
         for (number, &command) in (1..).zip(&client.failed) {
             let counts = at(&mut counts.commands, command);
@@ -71,8 +58,9 @@ impl Tally for ScriptTally {
             mine.retried += theirs.retried;
             for (command, theirs) in theirs.commands.into_iter().enumerate() {
                 let mine = at(&mut mine.commands, command);
-                mine.done += theirs.done;
-                mine.total_ns += theirs.total_ns;
+                if let Some(times) = &theirs.times {
+                    mine.times.get_or_insert_default().merge(times);
+                }
                 mine.failures += theirs.failures;
                 mine.retries += theirs.retries;
             }

@@ -7,7 +7,6 @@ use crate::script::args::ScriptArgs;
 use crate::script::{self, Asked};
 use crate::via::ViaArgs;
 use clap::{Parser, Subcommand as _};
-use std::rc::Rc;
 use std::time::Duration;
 use tenbin_pgbench::Protocol;
 use tenbin_rte::{Options, Rate};
@@ -66,6 +65,9 @@ struct LoadArgs {
     /// One seed, one stream of operations
     #[arg(long, value_name = "N", default_value = "42")]
     seed: u64,
+    /// Time each command of the scripts by itself
+    #[arg(short, long)]
+    report_per_command: bool,
     /// Let scripts run \shell and \setshell
     #[arg(long)]
     allow_shell: bool,
@@ -118,7 +120,7 @@ pub(super) fn run(args: &Args) -> Result {
         protocol: load.protocol,
         definitions: load.define.clone(),
         seed: load.seed,
-        per_command: false,
+        per_command: load.report_per_command,
         options,
     };
     asked.check(load.allow_shell)?;
@@ -137,7 +139,7 @@ pub(super) fn run(args: &Args) -> Result {
     let quiet = args.output.json;
     let ran = measure(command, |place, stop| {
         let scale = script::ready(place, &asked.program, load.scale, stop, quiet)?;
-        Ok(asked.run(scale, Rc::default()))
+        Ok(asked.run(scale))
     })?;
     show(&ran, &args.output)
 }

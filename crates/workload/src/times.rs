@@ -1,7 +1,7 @@
 //! Durations, counted.
 
+use crate::audit::Durations;
 use hdrhistogram::Histogram;
-use tenbin_workload::audit::Durations;
 
 /// Below this, durations are told apart to 64 ns only.
 const LOWEST_NS: u64 = 100;
@@ -98,18 +98,19 @@ impl Times {
     }
 }
 
-/// A histogram of nanoseconds that never resizes.
+/// A histogram of nanoseconds to so many significant digits that never resizes.
+#[must_use]
 #[expect(
     clippy::expect_used,
     reason = "the bounds are constants that the histogram accepts"
 )]
-pub(crate) fn histogram<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
+pub fn histogram<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
     Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, digits).expect("valid bounds")
 }
 
 /// Adds counts of a histogram made by [`histogram`] with the same digits.
 #[expect(clippy::expect_used, reason = "both sides have the same bounds")]
-pub(crate) fn add<T: hdrhistogram::Counter>(to: &mut Histogram<T>, from: &Histogram<T>) {
+pub fn add<T: hdrhistogram::Counter>(to: &mut Histogram<T>, from: &Histogram<T>) {
     to.add(from).expect("equal bounds");
 }
 
