@@ -18,6 +18,10 @@ pub(crate) fn times(times: &tenbin_rte::Times) -> Option<record::Times> {
     })
 }
 
+fn buckets(times: &tenbin_rte::Times) -> Vec<record::Bucket> {
+    times.histogram().map_or_else(Vec::new, record::Bucket::of)
+}
+
 fn errors(errors: &Errors) -> BTreeMap<String, record::ErrorCount> {
     errors
         .iter()
@@ -46,12 +50,12 @@ fn transaction(kind: &KindResult, statements: Vec<record::Statement>) -> record:
         errors_by_sqlstate: errors(&kind.errors),
         retries_by_sqlstate: kind.retries.clone(),
         response_ms: times(&kind.response),
-        response_histogram: record::Bucket::of(kind.response.histogram()),
+        response_histogram: buckets(&kind.response),
         wait_ms: times(&kind.wait),
         service_ms: times(&kind.service),
         keying_ms: times(&kind.keying),
         think_ms: times(&kind.think),
-        think_histogram: record::Bucket::of(kind.think.histogram()),
+        think_histogram: buckets(&kind.think),
         statements,
     }
 }

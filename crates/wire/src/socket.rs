@@ -14,7 +14,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 
-/// Room for the answers of an ordinary round trip.
+/// Room for the answers of a small round trip.
+const FIRST_BUFFER_BYTES: usize = 1 << 10;
+/// More room, where that has not been enough: for the answers of an ordinary one.
 const BUFFER_BYTES: usize = 4 << 10;
 /// A buffer beyond this goes back to [`BUFFER_BYTES`] once it is no longer needed.
 const KEPT_BUFFER_BYTES: usize = 64 << 10;
@@ -74,7 +76,7 @@ impl Socket {
         }
         Ok(Self {
             fd,
-            input: Vec::with_capacity(BUFFER_BYTES),
+            input: Vec::with_capacity(FIRST_BUFFER_BYTES),
             output: Vec::new(),
             sent: 0,
             outbox: None,

@@ -9,10 +9,11 @@ const LOWEST_NS: u64 = 100;
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 
 /// A histogram of durations to three significant digits, from 1 µs to an hour,
-/// with exact smallest, largest and mean. Its memory does not grow.
+/// with exact smallest, largest and mean. From the first on, its memory does not grow.
 #[derive(Debug, Clone)]
 pub struct Times {
-    histogram: Histogram<u64>,
+    /// A fifth of a megabyte, which is not to be had for what is never timed.
+    histogram: Option<Histogram<u64>>,
     min_ns: u64,
     max_ns: u64,
     sum_ns: u128,
@@ -29,7 +30,7 @@ impl Times {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            histogram: histogram(3),
+            histogram: None,
             min_ns: u64::MAX,
             max_ns: 0,
             sum_ns: 0,
@@ -39,7 +40,8 @@ impl Times {
     /// Counts one duration, nanoseconds.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.histogram.saturating_record(ns);
+        let counts = self.histogram.get_or_insert_with(|| histogram(3));
+        counts.saturating_record(ns);
         self.min_ns = self.min_ns.min(ns);
         self.max_ns = self.max_ns.max(ns);
         self.sum_ns += u128::from(ns);
@@ -47,7 +49,13 @@ impl Times {
 
     /// Adds another's durations.
     pub fn merge(&mut self, other: &Self) {
-        add(&mut self.histogram, &other.histogram);
+        let Some(theirs) = &other.histogram else {
+            return;
+        };
+        match &mut self.histogram {
+            Some(mine) => add(mine, theirs),
+            None => self.histogram = Some(theirs.clone()),
+        }
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.sum_ns += other.sum_ns;
@@ -56,7 +64,7 @@ impl Times {
     /// Durations counted.
     #[must_use]
     pub fn count(&self) -> u64 {
-        self.histogram.len()
+        self.histogram.as_ref().map_or(0, Histogram::len)
     }
 
     /// The mean, exact; 0 when nothing was counted.
@@ -87,18 +95,30 @@ impl Times {
     /// to three significant digits; 0 when nothing was counted.
     #[must_use]
     pub fn quantile_ms(&self, quantile: f64) -> f64 {
-        let ns = self.histogram.value_at_quantile(quantile);
+        let value = |counts: &Histogram<u64>| counts.value_at_quantile(quantile);
+        let ns = self.histogram.as_ref().map_or(0, value);
         ns.min(self.max_ns) as f64 / 1e6
     }
 
-    /// The counts themselves, in nanoseconds.
+    /// The counts themselves, in nanoseconds; none when nothing was counted.
     #[must_use]
-    pub fn histogram(&self) -> &Histogram<u64> {
-        &self.histogram
+    pub fn histogram(&self) -> Option<&Histogram<u64>> {
+        self.histogram.as_ref()
+    }
+
+    /// Standard deviation; 0 when nothing was counted.
+    #[must_use]
+    pub fn deviation_ms(&self) -> f64 {
+        self.histogram
+            .as_ref()
+            .map_or(0.0, |counts| counts.stdev() / 1e6)
     }
 }
 
 /// A histogram of nanoseconds to so many significant digits that never resizes.
+///
+/// # Panics
+/// With more than five digits.
 #[must_use]
 #[expect(
     clippy::expect_used,
@@ -109,6 +129,9 @@ pub fn histogram<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
 }
 
 /// Adds counts of a histogram made by [`histogram`] with the same digits.
+///
+/// # Panics
+/// If it was made otherwise.
 #[expect(clippy::expect_used, reason = "both sides have the same bounds")]
 pub fn add<T: hdrhistogram::Counter>(to: &mut Histogram<T>, from: &Histogram<T>) {
     to.add(from).expect("equal bounds");
@@ -124,7 +147,8 @@ impl From<&Times> for Durations {
             p90_s: times.quantile_ms(0.9) / 1e3,
             buckets: times
                 .histogram()
-                .iter_recorded()
+                .into_iter()
+                .flat_map(Histogram::iter_recorded)
                 .map(|value| {
                     (
                         value.value_iterated_to() as f64 / 1e9,

@@ -13,8 +13,13 @@ const SCALE: &str = "10";
 const SECONDS: &str = "10";
 /// For a thousand connections: pgbench opens them one after the other within this time.
 const MANY_SECONDS: &str = "45";
-/// What is compared on either socket: its name, and the option that chooses it.
-const LOADS: [(&str, &[&str]); 2] = [("-S", &["-S"]), ("TPC-B", &[])];
+/// What is compared on either socket: its name, the option that chooses it, and whether commits are
+/// waited for. Where they are, the disk says how much is done, and processors rest in between.
+const LOADS: [(&str, &[&str], bool); 3] = [
+    ("-S prepared", &["-S"], true),
+    ("TPC-B prepared", &[], true),
+    ("TPC-B prepared, synchronous_commit off", &[], false),
+];
 
 /// Pairs on one server.
 pub(crate) fn pgbench(pairs: usize) -> Result<Vec<Row>> {
@@ -37,13 +42,12 @@ pub(crate) fn pgbench(pairs: usize) -> Result<Vec<Row>> {
     let bench = Bench {
         pgbench,
         pairs,
-        tcp: dsn(&server),
-        socket: socket_dsn(&server)?,
+        server: &server,
     };
     let mut rows = Vec::new();
-    for (place, target) in [("TCP", &bench.tcp), ("Unix socket", &bench.socket)] {
-        for (load, options) in LOADS {
-            rows.extend(bench.cpu_and_throughput(place, target, load, options)?);
+    for place in [Place::Tcp, Place::Socket] {
+        for (load, options, waited) in LOADS {
+            rows.extend(bench.cpu_and_throughput(place, load, options, waited)?);
         }
     }
     rows.extend(bench.many()?);
@@ -52,11 +56,17 @@ pub(crate) fn pgbench(pairs: usize) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-struct Bench {
+struct Bench<'a> {
     pgbench: PathBuf,
     pairs: usize,
-    tcp: String,
-    socket: String,
+    server: &'a Embedded,
+}
+
+/// How a server is reached.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    Tcp,
+    Socket,
 }
 
 /// What one run of either program came to.
@@ -67,7 +77,7 @@ struct Ran {
     memory_mib: f64,
 }
 
-impl Bench {
+impl Bench<'_> {
     fn theirs(&self, target: &str, options: &[&str]) -> Result<Ran> {
         let mut command = Command::new(&self.pgbench);
         run(command
@@ -80,23 +90,63 @@ impl Bench {
     fn beside(&self, what: &str, target: &str, options: &[&str]) -> Result<Vec<(Ran, Ran)>> {
         let mut ran = Vec::new();
         for pair in 0..self.pairs {
-            let (ours, theirs) = (ours(target, options)?, self.theirs(target, options)?);
+            self.tidy()?;
+            let ours = ours(target, options)?;
+            self.tidy()?;
+            let theirs = self.theirs(target, options)?;
             eprintln!("{what}, pair {pair}: tenbin {ours:?}, pgbench {theirs:?}");
             ran.push((ours, theirs));
         }
         Ok(ran)
     }
 
+    /// Every run begins alike: no dead rows of the last one, and as far from the next checkpoint.
+    fn tidy(&self) -> Result<()> {
+        let mut client = self.server.connect()?;
+        client.batch_execute("VACUUM pgbench_branches")?;
+        client.batch_execute("VACUUM pgbench_tellers")?;
+        Ok(client.batch_execute("CHECKPOINT")?)
+    }
+
+    /// The server in libpq's words; whether commits are `waited` for.
+    fn dsn(&self, place: Place, waited: bool) -> Result<String> {
+        let target = self.server.target();
+        let host = match place {
+            Place::Tcp => "127.0.0.1".to_owned(),
+            Place::Socket => {
+                let file = target
+                    .addresses
+                    .first()
+                    .context("the server has no socket")?;
+                let file = PathBuf::from(file.to_string());
+                let directory = file.parent().context("a socket is in a directory")?;
+                directory.display().to_string()
+            }
+        };
+        Ok(format!(
+            "host={host} port={} user={} password={} dbname={} options='-c synchronous_commit={}'",
+            self.server.port(),
+            target.user,
+            target.password.unwrap_or_default(),
+            target.database,
+            if waited { "on" } else { "off" }
+        ))
+    }
+
     fn cpu_and_throughput(
         &self,
-        place: &str,
-        target: &str,
+        place: Place,
         load: &str,
         options: &[&str],
+        waited: bool,
     ) -> Result<Vec<Row>> {
-        let what = format!("{load} prepared, 16 clients, {place}");
+        let name = match place {
+            Place::Tcp => "TCP",
+            Place::Socket => "Unix socket",
+        };
+        let what = format!("{load}, 16 clients, {name}");
         let options = [options, &["-c", "16", "-T", SECONDS]].concat();
-        let ran = self.beside(&what, target, &options)?;
+        let ran = self.beside(&what, &self.dsn(place, waited)?, &options)?;
         Ok(vec![
             row(
                 format!("driver CPU per transaction, {what}; peer: pgbench 18"),
@@ -117,10 +167,11 @@ impl Bench {
 
     /// A thousand connections: memory, and what is left of the throughput of a hundred.
     fn many(&self) -> Result<Vec<Row>> {
+        let tcp = self.dsn(Place::Tcp, true)?;
         let at = |clients: &str, seconds: &str| {
             let options = ["-S", "-c", clients, "-T", seconds];
             let what = format!("-S prepared, {clients} clients, TCP");
-            self.beside(&what, &self.tcp, &options)
+            self.beside(&what, &tcp, &options)
         };
         let (hundred, thousand) = (at("100", SECONDS)?, at("1000", MANY_SECONDS)?);
         let left: Vec<(f64, f64)> = std::iter::zip(&hundred, &thousand)
@@ -149,9 +200,11 @@ impl Bench {
         let options = [
             "-S", "-n", "-M", "prepared", "-c", "16", "-R", "5000", "-T", SECONDS,
         ];
+        let tcp = self.dsn(Place::Tcp, true)?;
         let mut lags = Vec::new();
         for pair in 0..self.pairs {
-            let (ours, theirs) = (self.our_lag_ms(&options)?, self.their_lag_ms(&options)?);
+            let ours = our_lag_ms(&tcp, &options)?;
+            let theirs = self.their_lag_ms(&tcp, &options)?;
             eprintln!("rate, pair {pair}: tenbin {ours:.3} ms, pgbench {theirs:.3} ms");
             lags.push((ours, theirs));
         }
@@ -164,36 +217,12 @@ impl Bench {
         ))
     }
 
-    fn our_lag_ms(&self, options: &[&str]) -> Result<f64> {
-        let out = folder()?.join("rate");
-        let place = out.display().to_string();
-        let ran = Command::new(tenbin())
-            .arg("bench")
-            .args(options)
-            .args(["--dsn", &self.tcp, "--json", "--out", &place])
-            .output()
-            .context("cannot run tenbin")?;
-        let run: Value = serde_json::from_slice(&ran.stdout).with_context(|| {
-            format!(
-                "tenbin bench failed: {}",
-                String::from_utf8_lossy(&ran.stderr)
-            )
-        })?;
-        std::fs::remove_dir_all(&out)?;
-        run["result"]["transactions"]["select-only"]["wait_ms"]["p999"]
-            .as_f64()
-            .context("run.json has no wait")
-    }
-
     /// Of pgbench's log of every transaction: its seventh column, microseconds.
-    fn their_lag_ms(&self, options: &[&str]) -> Result<f64> {
+    fn their_lag_ms(&self, target: &str, options: &[&str]) -> Result<f64> {
         let logs = folder()?.join("pgbench-log");
         std::fs::create_dir_all(&logs)?;
         let prefix = format!("--log-prefix={}", logs.join("log").display());
-        output(
-            &self.pgbench,
-            &[options, &["-l", &prefix, &self.tcp]].concat(),
-        )?;
+        output(&self.pgbench, &[options, &["-l", &prefix, target]].concat())?;
         let mut lags = Vec::new();
         for file in std::fs::read_dir(&logs)? {
             let text = std::fs::read_to_string(file?.path())?;
@@ -208,6 +237,28 @@ impl Bench {
             .context("pgbench wrote no log")?;
         Ok(lag_us / 1e3)
     }
+}
+
+/// Of `run.json`.
+fn our_lag_ms(target: &str, options: &[&str]) -> Result<f64> {
+    let out = folder()?.join("rate");
+    let place = out.display().to_string();
+    let ran = Command::new(tenbin())
+        .arg("bench")
+        .args(options)
+        .args(["--dsn", target, "--json", "--out", &place])
+        .output()
+        .context("cannot run tenbin")?;
+    let run: Value = serde_json::from_slice(&ran.stdout).with_context(|| {
+        format!(
+            "tenbin bench failed: {}",
+            String::from_utf8_lossy(&ran.stderr)
+        )
+    })?;
+    std::fs::remove_dir_all(&out)?;
+    run["result"]["transactions"]["select-only"]["wait_ms"]["p999"]
+        .as_f64()
+        .context("run.json has no wait")
 }
 
 fn ours(target: &str, options: &[&str]) -> Result<Ran> {
@@ -269,23 +320,4 @@ fn peak_mib(status: &Path) -> f64 {
     let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = peak.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0
-}
-
-/// The server's Unix socket, in libpq's words.
-fn socket_dsn(server: &Embedded) -> Result<String> {
-    let target = server.target();
-    let file = target
-        .addresses
-        .first()
-        .context("the server has no socket")?;
-    let file = PathBuf::from(file.to_string());
-    let directory = file.parent().context("a socket is in a directory")?;
-    Ok(format!(
-        "host={} port={} user={} password={} dbname={}",
-        directory.display(),
-        server.port(),
-        target.user,
-        target.password.unwrap_or_default(),
-        target.database
-    ))
 }

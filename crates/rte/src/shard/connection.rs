@@ -9,7 +9,6 @@ use crate::clock::{nanoseconds, seconds};
 use crate::options::Statements;
 use rustix::event::epoll;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use tenbin_record::Outcome;
@@ -120,7 +119,8 @@ impl<W: Workload> Shard<'_, W> {
             self.common.workload.prepare(&mut session).await?;
             Ok(session)
         };
-        let mut opening = pin!(opening);
+        // By itself: what logging in needs would be kept for as long as the connection.
+        let mut opening = Box::pin(opening);
         let limit_ns = self.now_ns() + CONNECT_LIMIT_NS;
         self.floor().timers.push(limit_ns, Who::Connection(me));
         poll_fn(|context| match opening.as_mut().poll(context) {

@@ -174,7 +174,7 @@ impl ScriptRun {
                          counts: &[CommandCounts]| {
             let counts = counts.get(index).cloned().unwrap_or_default();
             Statement {
-                text: command.first_line.to_string(),
+                text: command.first_line.clone(),
                 count: counts.times.as_ref().map_or(0, Times::count),
                 time_ms: counts.times.as_ref().and_then(crate::result::times),
                 failures: counts.failures,

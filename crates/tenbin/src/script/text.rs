@@ -230,7 +230,7 @@ fn mean_and_deviation(out: &mut String, prefix: &str, times: &Times) {
             out,
             "{prefix} average = {:.3} ms\n{prefix} stddev = {:.3} ms\n",
             times.mean_ms(),
-            times.histogram().stdev() / 1e6
+            times.deviation_ms()
         );
     }
 }

@@ -204,7 +204,12 @@ fn same_as_pgbench(database: &Database, files: Files<'_>, protocol: Protocol) {
     let done: u64 = tally
         .scripts
         .iter()
-        .filter_map(|script| script.commands.first().map(|command| command.done))
+        .filter_map(|script| {
+            script
+                .commands
+                .first()
+                .map(|command| command.times.as_ref().unwrap().count())
+        })
         .sum();
     assert_eq!(
         done,
