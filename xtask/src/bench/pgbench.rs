@@ -110,26 +110,27 @@ impl Bench<'_> {
 
     /// The server in libpq's words; whether commits are `waited` for.
     fn dsn(&self, place: Place, waited: bool) -> Result<String> {
-        let target = self.server.target();
-        let host = match place {
-            Place::Tcp => "127.0.0.1".to_owned(),
+        let commit = if waited { "on" } else { "off" };
+        let of_all = format!(
+            "port={} options='-c synchronous_commit={commit}'",
+            self.server.port()
+        );
+        let (host, target) = match place {
+            Place::Tcp => ("127.0.0.1".to_owned(), self.server.tcp_target()),
             Place::Socket => {
-                let file = target
-                    .addresses
-                    .first()
-                    .context("the server has no socket")?;
-                let file = PathBuf::from(file.to_string());
+                let target = self.server.target();
+                let file = target.addresses.first().map(ToString::to_string);
+                let file = PathBuf::from(file.context("the server has no socket")?);
                 let directory = file.parent().context("a socket is in a directory")?;
-                directory.display().to_string()
+                (directory.display().to_string(), target)
             }
         };
+        let password = target.password.map(|word| format!(" password={word}"));
         Ok(format!(
-            "host={host} port={} user={} password={} dbname={} options='-c synchronous_commit={}'",
-            self.server.port(),
+            "host={host} {of_all} user={} dbname={}{}",
             target.user,
-            target.password.unwrap_or_default(),
             target.database,
-            if waited { "on" } else { "off" }
+            password.unwrap_or_default()
         ))
     }
 
