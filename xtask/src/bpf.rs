@@ -8,8 +8,9 @@ use std::process::Command;
 /// The release of clang that the objects in the repository are built with: Debian 12's.
 const CLANG: u32 = 14;
 /// Folder, and name of source and object in it, without what they end in.
-const PROGRAMS: [(&str, &str); 2] = [
+const PROGRAMS: [(&str, &str); 3] = [
     ("crates/iotrace/bpf", "iotrace"),
+    ("crates/observe/bpf", "profile"),
     ("crates/observe/bpf", "syscalls"),
 ];
 

@@ -1,5 +1,6 @@
 //! What the machine and `PostgreSQL` did while a load ran.
 
+mod bpf;
 mod cost;
 mod counters;
 mod disks;
@@ -11,6 +12,7 @@ mod memory;
 mod observer;
 mod process;
 mod processes;
+mod profile;
 mod server;
 mod syscalls;
 mod via;
@@ -19,5 +21,6 @@ mod waits;
 pub use host::describe;
 pub use kind::kind_of_title;
 pub use observer::{Error, Observer, Options, Sink};
+pub use profile::Error as ProfileError;
 pub use syscalls::Error as SyscallError;
 pub use via::Via;

@@ -5,10 +5,11 @@ use crate::disks::{self, DeviceWatch};
 use crate::ledger::{Ledger, Look};
 use crate::machine::{self, MachineWatch};
 use crate::processes::{self, ProcessWatch};
+use crate::profile::{self, ProfileWatch};
 use crate::server::{self, ServerWatch};
 use crate::syscalls::{self, SyscallWatch};
 use crate::via::{Via, ViaWatch};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -35,6 +36,9 @@ pub enum Error {
     /// System calls cannot be counted.
     #[error(transparent)]
     Syscalls(#[from] syscalls::Error),
+    /// CPUs cannot be sampled.
+    #[error(transparent)]
+    Profile(#[from] profile::Error),
 }
 
 /// Takes samples as they are made.
@@ -53,6 +57,8 @@ pub struct Options {
     pub used: Vec<(String, PathBuf)>,
     /// Whether to count system calls.
     pub syscalls: bool,
+    /// Where to write the stacks of a profile ([`tenbin_record::profile`]); none: no profile is taken.
+    pub profile: Option<PathBuf>,
 }
 
 enum Message {
@@ -82,12 +88,17 @@ impl Observer {
         let counted = options
             .syscalls
             .then(|| SyscallWatch::start(options.postmaster_pid, pooler));
+        let profile = options.profile.map(|path| {
+            let watch = ProfileWatch::start(options.postmaster_pid, pooler)?;
+            Ok::<_, profile::Error>((watch, path))
+        });
         let mut eye = Eye {
             server,
             processes: ProcessWatch::new(options.postmaster_pid, pooler),
             machine: MachineWatch::default(),
             devices: DeviceWatch::new(&options.used, !local, &mut absent),
             syscalls: counted.transpose()?,
+            profile: profile.transpose()?,
             via: options.via.map(ViaWatch::new),
             interval_start: None,
             sink,
@@ -142,6 +153,8 @@ struct Eye {
     machine: MachineWatch,
     devices: DeviceWatch,
     syscalls: Option<SyscallWatch>,
+    /// And where its stacks go.
+    profile: Option<(ProfileWatch, PathBuf)>,
     via: Option<ViaWatch>,
     interval_start: Option<Instant>,
     sink: Sink,
@@ -194,9 +207,15 @@ impl Eye {
             self.gap("postgresql", reason);
         }
         self.inside = Some((Instant::now(), before));
+        if let Some((watch, _)) = &self.profile {
+            watch.begin();
+        }
     }
 
     fn end(&mut self) {
+        if let Some((watch, _)) = &self.profile {
+            watch.end();
+        }
         let taken = self.mark();
         self.look(true);
         let Some((since, before)) = self.inside.take() else {
@@ -224,6 +243,24 @@ impl Eye {
             Ok(calls) => self.observation.syscalls = calls,
             Err(error) => self.gap("system calls", error.to_string()),
         }
+        if let Some((watch, path)) = self.profile.take() {
+            self.sum_profile(watch, &path, load_s);
+        }
+    }
+
+    /// Takes the profile down and writes its stacks.
+    fn sum_profile(&mut self, watch: ProfileWatch, path: &Path, load_s: f64) {
+        let profiled = match watch.sum_up(load_s) {
+            Ok(profiled) => profiled,
+            Err(error) => return self.gap("profile", error.to_string()),
+        };
+        if let Err(error) = tenbin_record::profile::write(path, profiled.stacks) {
+            self.gap("profile", error.to_string());
+        }
+        let absent = profiled.absent.into_iter();
+        let absent = absent.map(|(what, why)| (what.to_owned(), why));
+        self.observation.absent.extend(absent);
+        self.observation.profile = Some(profiled.profile);
     }
 
     /// Fills in what the looks came to.

@@ -1,12 +1,12 @@
 //! `--syscalls`: the kernel's half loaded, read and taken down.
 
+use crate::bpf;
 use crate::kind::Kind;
 use crate::ledger::{Amount, Ledger, Look};
 use crate::processes::Table;
 use aya::maps::{HashMap, MapData, MapError, PerCpuArray, PerCpuHashMap};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
-use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use syscalls::Sysno;
@@ -49,19 +49,14 @@ pub enum Error {
 }
 
 impl From<EbpfError> for Error {
-    /// EACCES is the verifier's answer; EPERM that of whoever guards the door.
     fn from(error: EbpfError) -> Self {
-        let mut cause: Option<&dyn std::error::Error> = Some(&error);
-        while let Some(one) = cause {
-            let io = one.downcast_ref::<std::io::Error>();
-            if io.and_then(std::io::Error::raw_os_error) == Some(Errno::PERM.raw_os_error()) {
-                let source = Box::new(error);
-                return Self::Permission { source };
-            }
-            cause = one.source();
-        }
+        let forbidden = bpf::is_forbidden(&error);
         let source = Box::new(error);
-        Self::Kernel { source }
+        if forbidden {
+            Self::Permission { source }
+        } else {
+            Self::Kernel { source }
+        }
     }
 }
 
@@ -110,13 +105,13 @@ impl SyscallWatch {
         for (program, tracepoint) in programs {
             let program: &mut BtfTracePoint = ebpf
                 .program_mut(program)
-                .ok_or_else(|| no_map(program))?
+                .ok_or_else(|| bpf::missing(program))?
                 .try_into()
                 .map_err(EbpfError::from)?;
             program.load(tracepoint, &btf).map_err(EbpfError::from)?;
             program.attach().map_err(EbpfError::from)?;
         }
-        let mut take = |name| ebpf.take_map(name).ok_or_else(|| no_map(name));
+        let mut take = |name| ebpf.take_map(name).ok_or_else(|| bpf::missing(name));
         let sums = PerCpuHashMap::try_from(take("SUMS")?)?;
         let titles = HashMap::try_from(take("TITLES")?)?;
         let counters = PerCpuArray::try_from(take("COUNTERS")?)?;
@@ -217,10 +212,6 @@ impl SyscallWatch {
         const LOST: u32 = 1;
         Ok(self.counters.get(&LOST, 0)?.iter().sum())
     }
-}
-
-fn no_map(name: &str) -> MapError {
-    MapError::InvalidName { name: name.into() }
 }
 
 fn name(number: u32) -> String {

@@ -21,6 +21,8 @@ pub const TRANSACTIONS: &str = "transactions.parquet";
 pub const DELIVERIES: &str = "deliveries.parquet";
 /// Observations over time.
 pub const SAMPLES: &str = "samples.parquet";
+/// Where CPU time went.
+pub const PROFILE: &str = "profile.folded";
 /// What a trace of block I/O was of, and what it comes to.
 pub const TRACE_JSON: &str = "trace.json";
 /// What a study compared, and what came out.

@@ -6,6 +6,7 @@
 //! | `transactions.parquet` | one row per transaction: [`TransactionRow`] |
 //! | `deliveries.parquet` | the log of deferred executions: [`DeliveryRow`] |
 //! | `samples.parquet` | observations over time: [`SampleRow`] |
+//! | `profile.folded` | where CPU time went: [`profile`] |
 //! | `trace.json` | a trace of block I/O: what, on what, what it comes to: [`Trace`] |
 //! | `io.parquet` | one row per I/O: [`IoRow`] |
 //! | `study.json` | a study: what was compared, every trial, what came out |
@@ -18,6 +19,7 @@ mod error;
 pub mod io;
 mod json;
 pub mod observation;
+pub mod profile;
 pub mod result;
 pub mod run;
 pub mod samples;

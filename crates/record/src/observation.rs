@@ -42,6 +42,9 @@ pub struct Observation {
     /// System calls; none when they were not asked for.
     #[serde(default)]
     pub syscalls: Option<SystemCalls>,
+    /// Where CPU time went; none when it was not asked for.
+    #[serde(default)]
+    pub profile: Option<Profile>,
     /// How far standbys were behind, by `application_name`.
     #[serde(default)]
     pub standbys: BTreeMap<String, Standby>,
@@ -242,6 +245,52 @@ pub struct Calls {
     pub count: f64,
     /// From entry to return, waiting included, all together, seconds.
     pub time_s: f64,
+}
+
+/// Where CPU time went, from looks at what each CPU executes, a fixed time apart.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Profile {
+    /// Looks a second at each CPU: a sample stands for one over this, seconds of CPU.
+    pub rate_hz: f64,
+    /// Samples of driver, pooler, server and kernel threads.
+    pub samples: u64,
+    /// Samples for which there was no room.
+    pub lost: u64,
+    /// By kind of process as in `processes`.
+    pub kinds: BTreeMap<String, KindProfile>,
+    /// By the file that holds the innermost function; `[kernel]` for the kernel.
+    pub binaries: BTreeMap<String, BinaryProfile>,
+    /// What a sample takes: the kernel's part, nanoseconds.
+    pub sample_ns: f64,
+    /// What sampling took: that times all looks, idle CPUs' too, and the reader's CPU, seconds.
+    pub cost_s: f64,
+    /// The same as a share of the CPU that driver, pooler and server used.
+    pub share_of_load: Option<f64>,
+}
+
+/// Samples of one kind of process.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct KindProfile {
+    /// In all.
+    pub samples: u64,
+    /// Of them in kernel mode.
+    pub kernel: u64,
+    /// Of them with all callers, up to the function that a program or a thread begins with.
+    pub whole: u64,
+    /// By part of the program: of `PostgreSQL` `parse`, `plan`, `execute`, …; `libraries`;
+    /// `kernel_network`, …; `unresolved` where neither function nor caller is known.
+    pub modules: BTreeMap<String, u64>,
+}
+
+/// Samples in one file.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct BinaryProfile {
+    /// In all.
+    pub samples: u64,
+    /// Of them at places for which the file's symbols have no function.
+    pub unresolved: u64,
+    /// Where its names come from: `symbol table`, `debug file`, `exported functions only`, `none`.
+    pub symbols: String,
 }
 
 /// What observing took in the interval.

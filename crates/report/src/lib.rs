@@ -5,6 +5,7 @@ mod aging_plot;
 mod chart;
 mod comparison;
 mod figures;
+mod flame;
 mod format;
 mod markdown;
 mod observed;

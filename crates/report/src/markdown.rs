@@ -44,6 +44,9 @@ pub fn markdown(run: &Run) -> String {
     section("Driver", parts::driver(run));
     section("Processes", parts::processes(run));
     section("What backends did and waited for", parts::backends(run));
+    section("Where CPU time went", parts::modules(run));
+    section("What was sampled", parts::sampled(run));
+    section("Files sampled", parts::binaries(run));
     section("System calls", parts::system_calls(run));
     section("Memory", parts::memory(run));
     section("What the disks did", parts::disk_traffic(run));

@@ -1,6 +1,7 @@
 //! A run as one HTML page.
 
 use crate::figures::{self, Figure};
+use crate::flame::flame;
 use crate::format::{bytes, count, duration, response, significant};
 use crate::observed::Observed;
 use crate::parts;
@@ -8,6 +9,7 @@ use crate::table::{Table, Tone};
 use crate::timeline::span;
 use crate::words;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use tenbin_record::profile::Stack;
 use tenbin_record::{RecordError, Run, SampleReader};
 
 const STYLE: &str = include_str!("style.css");
@@ -15,23 +17,28 @@ const STYLE: &str = include_str!("style.css");
 /// The report of a run as one HTML page that needs nothing else: no network, no script, no other file.
 ///
 /// `samples` is the run's `samples.parquet`; without it the charts of what the server did are left out.
+/// `stacks` are those of its `profile.folded`; without any there is no flame graph.
 ///
 /// # Errors
 /// When `samples` cannot be read.
-pub fn html(run: &Run, samples: Option<SampleReader>) -> Result<String, RecordError> {
+pub fn html(
+    run: &Run,
+    samples: Option<SampleReader>,
+    stacks: &[Stack],
+) -> Result<String, RecordError> {
     let (from_s, to_s) = span(run);
     let mut observed = Observed::new(from_s, to_s);
     for rows in samples.into_iter().flatten() {
         rows?.iter().for_each(|row| observed.add(row));
     }
     let page = match &run.result.tpch {
-        Some(tpch) => crate::tpch::page(run, tpch, &observed),
-        None => page(run, &observed),
+        Some(tpch) => crate::tpch::page(run, tpch, &observed, stacks),
+        None => page(run, &observed, stacks),
     };
     Ok(page.into_string())
 }
 
-fn page(run: &Run, observed: &Observed) -> Markup {
+fn page(run: &Run, observed: &Observed, stacks: &[Stack]) -> Markup {
     let title = words::title(run);
     document(
         &title,
@@ -47,7 +54,7 @@ fn page(run: &Run, observed: &Observed) -> Markup {
             (response_times(run))
             (rules(run))
             (mishaps(run))
-            (meanwhile(run, observed))
+            (meanwhile(run, observed, stacks))
             (settings(run))
             (section("Environment", &html! { (parts::environment(run).html()) (filled(&parts::disks(run))) }))
             (again(run))
@@ -231,11 +238,11 @@ fn mishaps(run: &Run) -> Markup {
     }
 }
 
-fn meanwhile(run: &Run, observed: &Observed) -> Markup {
+fn meanwhile(run: &Run, observed: &Observed, stacks: &[Stack]) -> Markup {
     section(
         "What PostgreSQL and the machine did",
         &html! {
-            (watched(run, observed))
+            (watched(run, observed, stacks))
             h3 { "The driver" }
             (parts::driver(run).html())
         },
@@ -243,7 +250,7 @@ fn meanwhile(run: &Run, observed: &Observed) -> Markup {
 }
 
 /// Everything that was observed.
-pub(crate) fn watched(run: &Run, observed: &Observed) -> Markup {
+pub(crate) fn watched(run: &Run, observed: &Observed, stacks: &[Stack]) -> Markup {
     let wides = [
         figures::cpu(run, observed),
         figures::backends(run, observed),
@@ -262,6 +269,7 @@ pub(crate) fn watched(run: &Run, observed: &Observed) -> Markup {
         @let processes = parts::processes(run);
         @if !processes.rows.is_empty() { h3 { "Processes" } p.soft { (parts::PROCESSES_NOTE) } (processes.html()) }
         (titled("Backends", &parts::backends(run)))
+        (profile(run, stacks))
         (titled("System calls", &parts::system_calls(run)))
         (titled("Memory", &parts::memory(run)))
         (titled("Disks", &parts::disk_traffic(run)))
@@ -272,7 +280,33 @@ pub(crate) fn watched(run: &Run, observed: &Observed) -> Markup {
         (titled("Relations, for one transaction", &parts::relations(run)))
         @if let Some(cost) = parts::cost(run) { h3 { "Observing itself" } p { (cost) } }
         @if let Some(counting) = parts::counting(run) { p { (counting) } }
+        @if let Some(sampling) = parts::sampling(run) { p { (sampling) } }
         @if !absent.is_empty() { p.soft { "Not observed:" } ul.soft { @for what in &absent { li { (what) } } } }
+    }
+}
+
+/// Where CPU time went; nothing where that was not sampled.
+fn profile(run: &Run, stacks: &[Stack]) -> Markup {
+    let modules = parts::modules(run);
+    html! {
+        @if !modules.rows.is_empty() {
+            h3 { "Where CPU time went" }
+            p.soft { "CPU of the server's processes by part of PostgreSQL's source; a library's time is its caller's. In the kernel, by what it was asked for." }
+            @for what in parts::unresolved(run) { p { (what) } }
+            (modules.html())
+        }
+        @if let Some(graph) = flame(stacks) {
+            h3 { "Flame graph" }
+            figure.wide { div.scroll { (graph) } figcaption {
+                "Each box is a function, as wide as the CPU time in it and in what it called, below it; the widest stand left. "
+                "The first row is the kind of process; framed boxes are the kernel's, grey ones have no name. Point at a box for its name and share."
+            } }
+            details { summary { "Functions, processes and files" }
+                (parts::functions(stacks).html())
+                (filled(&parts::sampled(run)))
+                (filled(&parts::binaries(run)))
+            }
+        }
     }
 }
 
@@ -301,7 +335,7 @@ fn again(run: &Run) -> Markup {
         &html! {
             pre { code { (words::command(run)) } }
             p { "Beside this page lie " code { "run.json" } " (everything above), " code { "transactions.parquet" }
-                " (every transaction), " code { "samples.parquet" } " (what was observed over time) and, where transactions were executed later, "
+                " (every transaction), " code { "samples.parquet" } " (what was observed over time), of a profiled run " code { "profile.folded" } " (every stack, for any program that draws flame graphs) and, where transactions were executed later, "
                 code { "deliveries.parquet" } ". Any reader of Parquet opens them, for instance DuckDB:" }
             pre { code { "SELECT kind, count(*), quantile_cont(response_ns / 1e6, 0.9) AS p90_ms\nFROM 'transactions.parquet' WHERE start_ns >= 0 GROUP BY kind;" } }
         },

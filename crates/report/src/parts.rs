@@ -1,12 +1,14 @@
 //! The tables of a run, the same on every medium.
 
 mod observed;
+mod profile;
 mod surroundings;
 
 pub(crate) use observed::{
     PROCESSES_NOTE, absent, backends, cost, counting, disk_traffic, memory, network, processes,
     relations, standbys, system_calls, taken,
 };
+pub(crate) use profile::{binaries, functions, modules, sampled, sampling, unresolved};
 pub(crate) use surroundings::{
     all_settings, chosen, counters, disks, driver, environment, observation, settings,
 };

@@ -201,7 +201,12 @@ fn observing(run: &Run) -> Option<String> {
             significant(share * 100.0)
         )
     });
+    let sampled = run.observation.as_ref()?.profile.as_ref();
+    let sampled = sampled.and_then(|profile| profile.share_of_load);
+    let sampled = sampled.map_or_else(String::new, |share| {
+        format!("; sampling CPUs {} %", significant(share * 100.0))
+    });
     Some(format!(
-        "Observing: {of_load}{of_machine} % of the machine's{calls}"
+        "Observing: {of_load}{of_machine} % of the machine's{calls}{sampled}"
     ))
 }

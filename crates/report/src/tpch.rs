@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use std::fmt::Write as _;
 use std::path::Path;
 use tenbin_record::Run;
+use tenbin_record::profile::Stack;
 use tenbin_record::tpch::{Test, Tpch};
 
 /// What stands below every figure.
@@ -68,13 +69,14 @@ pub(crate) fn markdown(run: &Run, tpch: &Tpch) -> String {
     };
     section("Times in seconds", times(tpch));
     section("Rules", parts::audit(run));
+    section("Where CPU time went", parts::modules(run));
     section("Settings", parts::settings(run));
     section("Environment", parts::environment(run));
     out
 }
 
 /// The result as one HTML page.
-pub(crate) fn page(run: &Run, tpch: &Tpch, observed: &Observed) -> Markup {
+pub(crate) fn page(run: &Run, tpch: &Tpch, observed: &Observed, stacks: &[Stack]) -> Markup {
     let title = title(run, tpch);
     document(
         &title,
@@ -87,7 +89,7 @@ pub(crate) fn page(run: &Run, tpch: &Tpch, observed: &Observed) -> Markup {
             @for warning in warnings(run) { p.warning { (warning) } }
             (section("Queries", &html! { (bars(tpch)) (times(tpch).html()) @if tpch.throughput.is_some() { p.soft { (AMONG) } } }))
             (section("Rules", &filled(&parts::audit(run))))
-            (section("What PostgreSQL and the machine did", &watched(run, observed)))
+            (section("What PostgreSQL and the machine did", &watched(run, observed, stacks)))
             (section("Settings", &filled(&parts::settings(run))))
             (section("Environment", &html! { (parts::environment(run).html()) (filled(&parts::disks(run))) }))
             (section("Run it again", &html! {

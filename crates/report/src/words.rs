@@ -54,6 +54,65 @@ pub(crate) fn process(kind: &str) -> String {
     }
 }
 
+/// A part of the server or of the kernel as people write it, and what it does.
+pub(crate) fn part(module: &str) -> (&str, &'static str) {
+    match module {
+        "parse" => (module, "text to query tree: parser, analysis, rewriting"),
+        "plan" => (module, "query tree to plan; cached plans"),
+        "execute" => (module, "plan nodes, expressions, sorting, triggers, SPI"),
+        "access" => (
+            "tables and indexes",
+            "access methods: heap, B-tree and others; visibility",
+        ),
+        "functions" => (
+            "types and functions",
+            "operators and functions of SQL, and calling them",
+        ),
+        "buffer" => (
+            module,
+            "shared and local buffers, checkpoints, background writer",
+        ),
+        "storage" => (module, "files of relations, free space, asynchronous I/O"),
+        "lock" => (module, "locks, lightweight locks and spinlocks"),
+        "transaction" => (module, "begin, commit, snapshots, commit log"),
+        "wal" => ("WAL", "making, inserting, writing and replaying the log"),
+        "network" => (module, "messages from and to the client, rows to text"),
+        "catalog" => (module, "system catalogues and their caches"),
+        "memory" => (module, "allocation: palloc and its contexts"),
+        "nodes" => (module, "lists, sets and query trees as data"),
+        "session" => (module, "the loop over messages, portals; postmaster"),
+        "statistics" => (module, "cumulative statistics, progress"),
+        "vacuum" => (module, "vacuum, analyze and pruning"),
+        "commands" => (module, "utility commands, COPY, EXPLAIN"),
+        "replication" => (module, "sending, receiving and decoding the log"),
+        "language" => ("procedural language", "PL/pgSQL and its like"),
+        "extensions" => (module, "loaded libraries of others"),
+        "jit" => ("JIT", "compiling expressions, and what was compiled"),
+        "support" => (
+            module,
+            "hash tables, latches, settings, errors, portability",
+        ),
+        "libraries" => (
+            module,
+            "the C library and others, called by an unknown part",
+        ),
+        "other" => (module, "functions that no part claims"),
+        "unresolved" => (module, "neither function nor caller has a name"),
+        "kernel_network" => ("kernel: network", "sending and receiving"),
+        "kernel_files" => ("kernel: files", "reading, writing, flushing, opening"),
+        "kernel_waiting" => (
+            "kernel: waiting",
+            "epoll, futexes, sleeping, and waking others",
+        ),
+        "kernel_memory" => ("kernel: memory", "page faults, mapping"),
+        "kernel_processes" => ("kernel: processes", "beginning and ending processes"),
+        "kernel_other" => ("kernel: other", "interrupts, scheduling, kernel threads"),
+        "driver" => ("tenbin", "the driver's own code"),
+        "tp_monitor" => ("pooler", "the pooler's own code"),
+        _ => (module, ""),
+    }
+}
+
 /// What a backend does or waits for, from the class of its wait event.
 pub(crate) fn doing(class: &str) -> &str {
     match class {

@@ -6,64 +6,78 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs;
 
-/// What a default run's observation takes, and `--syscalls` beside it, in paired runs of TPC-B.
+/// What a default run's observation takes, and `--syscalls` and `--profile` beside it, in paired runs of TPC-B.
 pub(crate) fn observe(pairs: usize) -> Result<Vec<Row>> {
-    let mut with = Vec::new();
-    let mut without = Vec::new();
+    let mut plain = Vec::new();
+    let mut counted = Vec::new();
+    let mut sampled = Vec::new();
     for pair in 0..pairs {
-        with.push(run(true)?);
-        without.push(run(false)?);
-        let last = (&with[pair], &without[pair]);
+        counted.push(run(Some("--syscalls"))?);
+        plain.push(run(None)?);
+        sampled.push(run(Some("--profile"))?);
         eprintln!(
-            "observe pair {pair}: {:.0} tps with --syscalls, {:.0} without",
-            tps(last.0),
-            tps(last.1)
+            "observe pair {pair}: {:.0} tps with --syscalls, {:.0} without, {:.0} with --profile",
+            tps(&counted[pair]),
+            tps(&plain[pair]),
+            tps(&sampled[pair])
         );
     }
+    let mut rows = vec![Row::new(
+        "CPU of observing, of all that TPC-B's driver and server use, 8 clients",
+        share(&plain, observing),
+        "–",
+        "–",
+        "≤ 1 %",
+    )];
+    let what =
+        "counting system calls (--syscalls), an event's cost times their number, of the same";
+    rows.extend(beside("--syscalls", what, &counted, &plain, counting));
+    let what =
+        "sampling CPUs (--profile), a look's cost times their number and the reader, of the same";
+    rows.extend(beside("--profile", what, &sampled, &plain, sampling));
+    Ok(rows)
+}
+
+/// What an option takes by its own account, and of throughput and server CPU beside runs without it.
+fn beside(
+    option: &str,
+    what: &str,
+    with: &[Value],
+    without: &[Value],
+    own: fn(&Value) -> f64,
+) -> [Row; 3] {
     let ratio = |of: fn(&Value) -> f64| {
-        let pairs: Vec<(f64, f64)> = with
-            .iter()
-            .zip(&without)
-            .map(|(a, b)| (of(a), of(b)))
-            .collect();
-        Ratio::of(&pairs).to_string()
+        let pairs = with.iter().zip(without).map(|(a, b)| (of(a), of(b)));
+        Ratio::of(&pairs.collect::<Vec<_>>()).to_string()
     };
-    let middle = |runs: &[Value], of: fn(&Value) -> f64| median(runs.iter().map(of));
-    let share =
-        |runs: &[Value], of: fn(&Value) -> f64| format!("{:.2} %", 100.0 * middle(runs, of));
-    Ok(vec![
+    [
+        Row::new(what, share(with, own), "–", "–", "≤ 3 %"),
         Row::new(
-            "CPU of observing, of all that TPC-B's driver and server use, 8 clients",
-            share(&without, observing),
-            "–",
-            "–",
-            "≤ 1 %",
-        ),
-        Row::new(
-            "counting system calls (--syscalls), an event's cost times their number, of the same",
-            share(&with, counting),
-            "–",
-            "–",
-            "≤ 3 %",
-        ),
-        Row::new(
-            "throughput with --syscalls; peer: without",
-            format!("{:.0}/s", middle(&with, tps)),
-            format!("{:.0}/s", middle(&without, tps)),
+            &format!("throughput with {option}; peer: without"),
+            format!("{:.0}/s", middle(with, tps)),
+            format!("{:.0}/s", middle(without, tps)),
             ratio(tps),
             "≥ 0.97",
         ),
         Row::new(
-            "server CPU a transaction with --syscalls; peer: without",
-            format!("{:.0} µs", middle(&with, server_us)),
-            format!("{:.0} µs", middle(&without, server_us)),
+            &format!("server CPU a transaction with {option}; peer: without"),
+            format!("{:.0} µs", middle(with, server_us)),
+            format!("{:.0} µs", middle(without, server_us)),
             ratio(server_us),
             "≤ 1.03",
         ),
-    ])
+    ]
 }
 
-fn run(syscalls: bool) -> Result<Value> {
+fn middle(runs: &[Value], of: fn(&Value) -> f64) -> f64 {
+    median(runs.iter().map(of))
+}
+
+fn share(runs: &[Value], of: fn(&Value) -> f64) -> String {
+    format!("{:.2} %", 100.0 * middle(runs, of))
+}
+
+fn run(option: Option<&str>) -> Result<Value> {
     let out = folder()?.join("observe");
     // What an earlier bench left.
     let _ = fs::remove_dir_all(&out);
@@ -83,7 +97,7 @@ fn run(syscalls: bool) -> Result<Value> {
         "--out",
         path,
     ];
-    arguments.extend(syscalls.then_some("--syscalls"));
+    arguments.extend(option);
     let told = output(&tenbin(), &arguments)?;
     fs::remove_dir_all(&out)?;
     Ok(serde_json::from_str(&told)?)
@@ -107,4 +121,8 @@ fn observing(run: &Value) -> f64 {
 
 fn counting(run: &Value) -> f64 {
     number(&run["observation"]["syscalls"]["share_of_load"])
+}
+
+fn sampling(run: &Value) -> f64 {
+    number(&run["observation"]["profile"]["share_of_load"])
 }

@@ -292,3 +292,49 @@ fn writes_are_told_apart_by_what_they_are_for() {
     assert!(processes.contains(&"checkpointer"), "{processes:?}");
     server.stop().unwrap();
 }
+
+#[test]
+fn a_relation_dropped_in_mid_trace_keeps_its_name_and_its_ios() {
+    if !may_trace("a_relation_dropped_in_mid_trace_keeps_its_name_and_its_ios") {
+        return;
+    }
+    let mut disk = Disk::new(1024);
+    let server = server(&mut disk, "ext4", debian(), &[("shared_buffers", "1MB")]);
+    make_table(&server);
+    let options = Options {
+        cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),
+        ..everything_on(&disk.device)
+    };
+    let mut client = server.connect().unwrap();
+    let (finished, rows) = trace(&options, || {
+        for statement in [
+            "SELECT sum(length(filler)) FROM item",
+            "DROP TABLE item",
+            // Its file is gone with this, and its number may be another's.
+            "CHECKPOINT",
+            "CREATE TABLE other AS SELECT repeat('y', 900) FROM generate_series(1, 20000)",
+            "CHECKPOINT",
+        ] {
+            client.batch_execute(statement).unwrap();
+        }
+    });
+    let relations = &finished.totals.relations;
+    let item = relations["postgres.public.item"].reads.bytes;
+    assert!(
+        item > 50 << 20,
+        "{item} bytes read of the table that was dropped"
+    );
+    let other = relations["postgres.public.other"].writes.bytes;
+    assert!(
+        other > 15 << 20,
+        "{other} bytes written of the table that came after it"
+    );
+    let lost = rows.iter().filter(|row| row.purpose == Purpose::Unknown);
+    let (unknown, all) = (bytes(lost), bytes(rows.iter()));
+    assert!(
+        unknown * 200 <= all,
+        "{unknown} of {all} bytes are nobody's"
+    );
+    assert_eq!(finished.totals.lost, 0);
+    server.stop().unwrap();
+}

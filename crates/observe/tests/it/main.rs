@@ -8,6 +8,7 @@
 )]
 
 mod machine;
+mod profile;
 mod server;
 mod syscalls;
 mod versions;
@@ -33,6 +34,27 @@ fn start(source: Source, settings: &[(&str, &str)]) -> Embedded {
     .unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// What is observed of a server by default, without its disks.
+fn options(server: &Embedded) -> Options {
+    Options {
+        target: server.server().unwrap().target,
+        postmaster_pid: Some(server.postmaster_pid()),
+        via: None,
+        used: Vec::new(),
+        syscalls: false,
+        profile: None,
+    }
+}
+
+/// Whether a test can do what it is to, which takes root.
+fn may_trace(test: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("skipped: {test} needs root");
+    }
+    root
+}
+
 /// Somebody who watches a server, and what is seen.
 struct Watching {
     observer: Observer,
@@ -42,23 +64,20 @@ struct Watching {
 impl Watching {
     /// The interval begins when this returns.
     fn start(server: &Embedded, used: &[(&str, PathBuf)]) -> Self {
-        Self::start_with(server, used, false)
+        Self::start_with(Options {
+            used: used
+                .iter()
+                .map(|(what, path)| ((*what).to_owned(), path.clone()))
+                .collect(),
+            ..options(server)
+        })
     }
 
-    /// Likewise, with system calls or without.
-    fn start_with(server: &Embedded, used: &[(&str, PathBuf)], syscalls: bool) -> Self {
+    /// Likewise, with all options.
+    fn start_with(options: Options) -> Self {
         let (sender, rows) = channel();
         let observer = Observer::start(
-            Options {
-                target: server.server().unwrap().target,
-                postmaster_pid: Some(server.postmaster_pid()),
-                via: None,
-                used: used
-                    .iter()
-                    .map(|(what, path)| ((*what).to_owned(), path.clone()))
-                    .collect(),
-                syscalls,
-            },
+            options,
             Box::new(move |rows| {
                 for row in rows {
                     let _ = sender.send(row.clone());

@@ -1,16 +1,9 @@
 //! System calls, beside those that the test makes itself and those that bpftrace counts.
 
-use crate::{Watching, debian, start};
+use crate::{Watching, debian, may_trace, options, start};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
-
-fn may_trace(test: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("skipped: {test} needs root");
-    }
-    root
-}
+use tenbin_observe::Options;
 
 /// bpftrace counting a call of one process and its time, started and attached.
 struct Bpftrace {
@@ -63,7 +56,10 @@ fn calls_are_counted_as_they_are_made() {
         .query_one("SELECT pg_backend_pid()", &[])
         .unwrap()
         .get(0);
-    let watching = Watching::start_with(&server, &[], true);
+    let watching = Watching::start_with(Options {
+        syscalls: true,
+        ..options(&server)
+    });
     let bpftrace = Bpftrace::start(pid, "getdents64");
     // Of this process: a call that nothing else here makes.
     for _ in 0..12_345 {

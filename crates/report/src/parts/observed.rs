@@ -479,6 +479,12 @@ pub(crate) fn taken(run: &Run) -> Table {
     if let Some(counting) = counting(run) {
         table.row(["counting system calls".into(), counting.into()]);
     }
+    if let Some(sampling) = super::sampling(run) {
+        table.row(["sampling CPUs".into(), sampling.into()]);
+    }
+    for what in super::unresolved(run) {
+        table.row(["of the samples".into(), what.into()]);
+    }
     let absent = run.observation.iter().flat_map(|seen| &seen.absent);
     for (what, why) in absent {
         table.row([format!("not observed: {what}").into(), why.as_str().into()]);

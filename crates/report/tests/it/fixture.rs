@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use tenbin_record::observation::{
-    Cost, Cpu, DiskSeen, Level, Machine, Observation, PerTransaction, Processes, Standby, Waits,
+    BinaryProfile, Calls, Cost, Cpu, DiskSeen, KindProfile, Level, Machine, Observation,
+    PerTransaction, Processes, Profile, Standby, SystemCalls, Waits,
 };
+use tenbin_record::profile::Stack;
 use tenbin_record::result::{
     AuditItem, Bucket, Check, Deferred, Driver, ErrorCount, Lateness, RunResult, Throughput,
     Timeline, TimelineKind, Times, Transaction, Verdict,
@@ -341,6 +343,8 @@ fn observation() -> Observation {
             .map(|(name, mean)| (name.to_owned(), mean))
             .into(),
         }),
+        syscalls: Some(system_calls()),
+        profile: Some(profile()),
         standbys: BTreeMap::from([(
             "far".into(),
             Standby {
@@ -362,6 +366,185 @@ fn observation() -> Observation {
             share_of_machine: 0.0022,
         }),
         ..Observation::default()
+    }
+}
+
+fn system_calls() -> SystemCalls {
+    let of = |calls: &[(&str, f64, f64)]| {
+        let named = |(name, count, time_s): &(&str, f64, f64)| {
+            let calls = Calls {
+                count: *count,
+                time_s: *time_s,
+            };
+            ((*name).to_owned(), calls)
+        };
+        calls.iter().map(named).collect()
+    };
+    SystemCalls {
+        kinds: BTreeMap::from([
+            (
+                "client_backend".into(),
+                of(&[
+                    ("recvfrom", 1_310_442.0, 7.9),
+                    ("sendto", 1_262_118.0, 12.4),
+                    ("epoll_wait", 902_551.0, 1_011.0),
+                    ("pwrite64", 24_017.0, 0.61),
+                    ("fdatasync", 18_221.0, 41.7),
+                ]),
+            ),
+            (
+                "driver".into(),
+                of(&[
+                    ("sendto", 1_262_118.0, 9.1),
+                    ("recvfrom", 1_262_240.0, 2.2),
+                    ("epoll_wait", 411_902.0, 49.9),
+                ]),
+            ),
+            ("wal_writer".into(), of(&[("fdatasync", 301.0, 0.9)])),
+        ]),
+        lost: 0,
+        event_ns: 96.0,
+        cost_s: 0.619,
+        share_of_load: Some(0.0072),
+    }
+}
+
+/// Stacks of the run: outermost function first, and samples.
+const STACKS: [(&str, u64); 17] = [
+    (
+        "M;exec_simple_query;pg_parse_query;raw_parser;base_yyparse;core_yylex",
+        1_871,
+    ),
+    (
+        "M;exec_simple_query;pg_parse_query;raw_parser;base_yyparse;palloc;AllocSetAlloc",
+        902,
+    ),
+    (
+        "M;exec_simple_query;pg_analyze_and_rewrite_fixedparams;parse_analyze_fixedparams;transformStmt",
+        3_120,
+    ),
+    (
+        "M;exec_simple_query;pg_plan_queries;pg_plan_query;standard_planner;subquery_planner;grouping_planner;query_planner",
+        6_412,
+    ),
+    (
+        "M;exec_simple_query;pg_plan_queries;pg_plan_query;standard_planner;create_plan",
+        1_118,
+    ),
+    (
+        "M;exec_simple_query;PortalRun;PortalRunSelect;standard_ExecutorRun;ExecScan;IndexNext;index_getnext_slot;heapam_index_fetch_tuple;heap_hot_search_buffer",
+        2_871,
+    ),
+    (
+        "M;exec_simple_query;PortalRun;PortalRunSelect;standard_ExecutorRun;ExecScan;IndexNext;index_getnext_slot;index_getnext_tid;btgettuple;_bt_first;_bt_search;_bt_compare",
+        4_022,
+    ),
+    (
+        "M;exec_simple_query;PortalRun;PortalRunSelect;standard_ExecutorRun;ExecScan;IndexNext;index_getnext_slot;index_getnext_tid;btgettuple;_bt_first;_bt_search;ReadBuffer_common;BufferAlloc;LWLockAcquire",
+        1_300,
+    ),
+    (
+        "M;exec_simple_query;PortalRun;PortalRunMulti;ProcessQuery;standard_ExecutorRun;ExecModifyTable;ExecUpdate;heap_update",
+        2_240,
+    ),
+    (
+        "M;exec_simple_query;PortalRun;PortalRunMulti;ProcessQuery;standard_ExecutorRun;ExecModifyTable;ExecUpdate;heap_update;XLogInsert;XLogInsertRecord;[postgres]",
+        1_417,
+    ),
+    (
+        "M;exec_simple_query;finish_xact_command;CommitTransaction;XLogFlush;issue_xlog_fsync;[libc.so.6];entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];__x64_sys_fdatasync_[k];vfs_fsync_range_[k];ext4_sync_file_[k]",
+        2_710,
+    ),
+    (
+        "M;ReadCommand;pq_getbyte;pq_recvbuf;secure_read;[libc.so.6];entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];__x64_sys_recvfrom_[k];unix_stream_recvmsg_[k]",
+        3_002,
+    ),
+    (
+        "M;socket_flush;internal_flush;secure_write;[libc.so.6];entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];__x64_sys_sendto_[k];unix_stream_sendmsg_[k];sock_def_readable_[k]",
+        4_933,
+    ),
+    ("M;[libc.so.6]", 2_211),
+    (
+        "driver;std::sys::thread::Thread::new::thread_start;tenbin_rte::shard::Shard::run;entry_SYSCALL_64_after_hwframe_[k];do_syscall_64_[k];__x64_sys_sendto_[k]",
+        902,
+    ),
+    (
+        "driver;std::sys::thread::Thread::new::thread_start;tenbin_rte::shard::Shard::run",
+        771,
+    ),
+    (
+        "checkpointer;_start;main;PostmasterMain;CheckpointerMain;CreateCheckPoint;CheckPointGuts;BufferSync;SyncOneBuffer",
+        402,
+    ),
+];
+
+/// The stacks as `profile.folded` has them.
+pub(crate) fn stacks() -> Vec<Stack> {
+    const MAIN: &str =
+        "client_backend;_start;[libc.so.6];main;PostmasterMain;ServerLoop;BackendMain;PostgresMain";
+    let stack = |(text, samples): &(&str, u64)| {
+        let text = text
+            .strip_prefix('M')
+            .map_or((*text).to_owned(), |rest| format!("{MAIN}{rest}"));
+        Stack {
+            frames: text.split(';').map(str::to_owned).collect(),
+            samples: *samples,
+        }
+    };
+    STACKS.iter().map(stack).collect()
+}
+
+fn profile() -> Profile {
+    let of = |kernel, whole, modules: &[(&str, u64)]| KindProfile {
+        samples: modules.iter().map(|(_, samples)| samples).sum(),
+        kernel,
+        whole,
+        modules: modules
+            .iter()
+            .map(|(name, samples)| ((*name).to_owned(), *samples))
+            .collect(),
+    };
+    let backends = [
+        ("parse", 4_991),
+        ("memory", 902),
+        ("plan", 7_530),
+        ("access", 9_133),
+        ("lock", 1_300),
+        ("wal", 1_417),
+        ("kernel_files", 2_710),
+        ("kernel_network", 7_935),
+        ("session", 2_211),
+    ];
+    let driver = [("kernel_network", 902), ("driver", 771)];
+    let file = |samples, unresolved, symbols: &str| BinaryProfile {
+        samples,
+        unresolved,
+        symbols: symbols.into(),
+    };
+    Profile {
+        rate_hz: 499.0,
+        samples: 40_204,
+        lost: 0,
+        kinds: BTreeMap::from([
+            ("client_backend".into(), of(10_645, 37_918, &backends)),
+            ("driver".into(), of(902, 0, &driver)),
+            ("checkpointer".into(), of(0, 402, &[("buffer", 402)])),
+        ]),
+        binaries: BTreeMap::from([
+            ("[kernel]".into(), file(11_547, 0, "symbol table")),
+            (
+                "/usr/lib/postgresql/15/bin/postgres".into(),
+                file(25_675, 1_417, "exported functions only"),
+            ),
+            (
+                "/usr/lib/x86_64-linux-gnu/libc.so.6".into(),
+                file(2_211, 2_211, "exported functions only"),
+            ),
+            ("/usr/bin/tenbin".into(), file(771, 0, "symbol table")),
+        ]),
+        sample_ns: 3_400.0,
+        cost_s: 0.41,
+        share_of_load: Some(0.0048),
     }
 }
 

@@ -1,17 +1,17 @@
-use crate::fixture::{bad_run, empty_run, run, samples, timeline};
+use crate::fixture::{bad_run, empty_run, run, samples, stacks, timeline};
 use scraper::{ElementRef, Html, Selector};
 use tenbin_record::run::Setting;
 use tenbin_record::{Run, SampleReader};
 use tenbin_report::html;
 
 fn page(run: &Run) -> String {
-    html(run, None).unwrap()
+    html(run, None, &[]).unwrap()
 }
 
 /// A clean run with its samples.
 fn watched_page() -> String {
     let folder = tempfile::tempdir().unwrap();
-    html(&run(), Some(samples(folder.path(), -10, 61))).unwrap()
+    html(&run(), Some(samples(folder.path(), -10, 61)), &stacks()).unwrap()
 }
 
 /// Leaves a page under `target/tmp`, where it can be looked at.
@@ -107,8 +107,8 @@ fn a_clean_run_has_its_parts_in_order() {
     );
     assert!(texts(&html, ".verdict p")[0].contains("18,043 New-Orders a minute"));
     assert_eq!(all(&html, ".verdict.good").len(), 1);
-    // Two over time, five distributions, CPU, log, blocks.
-    assert_eq!(all(&html, "svg").len(), 10);
+    // Two over time, five distributions, CPU, log, blocks, the flame graph.
+    assert_eq!(all(&html, "svg").len(), 11);
     assert!(texts(&html, "pre").contains(&"tenbin run tpcc --out 'a run'".to_owned()));
 }
 
@@ -324,7 +324,7 @@ fn ten_hours_stay_below_a_megabyte_and_keep_their_extremes() {
     run.timeline.kinds.get_mut("new_order").unwrap().completed[at] = 0;
     let folder = tempfile::tempdir().unwrap();
     let samples: SampleReader = samples(folder.path(), -10, 36_000);
-    let page = html(&run, Some(samples)).unwrap();
+    let page = html(&run, Some(samples), &[]).unwrap();
     keep("report-long.html", &page);
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     assert_sound(&page);
@@ -357,6 +357,55 @@ fn damaged_samples_are_an_error_that_says_so() {
     let length = std::fs::metadata(&path).unwrap().len();
     let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &vec![0xff; length as usize / 2], 8).unwrap();
-    let error = html(&run(), Some(reader)).unwrap_err().to_string();
+    let error = html(&run(), Some(reader), &[]).unwrap_err().to_string();
     assert!(error.contains("samples.parquet is damaged"), "{error}");
+}
+
+#[test]
+fn where_cpu_time_went_is_tabled_and_drawn() {
+    let html = parse(&watched_page());
+    let headings = texts(&html, "h3");
+    let place = |name: &str| headings.iter().position(|heading| heading == name);
+    assert!(
+        place("Where CPU time went") < place("Flame graph"),
+        "{headings:?}"
+    );
+    assert!(place("Flame graph") < place("System calls"), "{headings:?}");
+    let rows = texts(&html, "tr");
+    let row = |start: &str| rows.iter().find(|row| row.starts_with(start)).unwrap();
+    // 9,133 of 38,531 samples of the server; at 499 a second over 40,096 transactions.
+    assert!(
+        row("tables and indexes").ends_with("9,13323.7456\u{a0}µs"),
+        "{}",
+        row("tables")
+    );
+    let boxes = all(&html, "svg.flame g");
+    assert!(boxes.len() > 40, "{}", boxes.len());
+    let titles = texts(&html, "svg.flame g title");
+    assert!(
+        titles.contains(&"client_backend: 38,129 samples, 94.8 %".to_owned()),
+        "{titles:?}"
+    );
+    for wanted in ["kind", "kernel", "unknown", "program"] {
+        assert!(
+            !all(&html, &format!("svg.flame g.{wanted}")).is_empty(),
+            "{wanted}"
+        );
+    }
+    let notes = texts(&html, "section > p").join(" ");
+    assert!(
+        notes.contains("libc.so.6 are in functions without a name"),
+        "{notes}"
+    );
+    assert!(!notes.contains("lack some of their callers"), "{notes}");
+}
+
+#[test]
+fn stacks_without_frame_pointers_are_said_to_be_short() {
+    let mut run = run();
+    let observation = run.observation.as_mut().unwrap();
+    let backends = observation.profile.as_mut().unwrap();
+    backends.kinds.get_mut("client_backend").unwrap().whole = 100;
+    let page = page(&run);
+    assert!(page.contains("98.7 % of the server's samples lack some of their callers"));
 }

@@ -66,7 +66,7 @@ fn a_power_test_alone_says_nothing_of_streams() {
 
 #[test]
 fn every_medium_says_that_it_is_derived_and_the_page_has_a_bar_for_each_query() {
-    let page = html(&run(2), None).unwrap();
+    let page = html(&run(2), None, &[]).unwrap();
     let parsed = Html::parse_document(&page);
     assert!(parsed.errors.is_empty(), "{:?}", parsed.errors);
     let select = |selector: &str| Selector::parse(selector).unwrap();

@@ -67,7 +67,7 @@ fn of_run(args: &Args) -> Result<String> {
         Format::Html => {
             let samples =
                 SampleReader::open(&args.directory.join(tenbin_record::directory::SAMPLES)).ok();
-            tenbin_report::html(run, samples)?
+            tenbin_report::html(run, samples, &tenbin_record::profile::of(&args.directory)?)?
         }
         Format::Markdown => tenbin_report::markdown(run),
         Format::Text => {

@@ -2,7 +2,7 @@
 
 use crate::exit::{Failure, Result};
 use clap::{Args, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenbin_rte::{Options, Processors};
 use tenbin_workload::Isolation;
@@ -58,6 +58,20 @@ pub(crate) struct WatchArgs {
         help = "Count system calls by type and kind of process, with the time in each (root, or CAP_BPF and CAP_PERFMON)"
     )]
     pub(crate) syscalls: bool,
+    /// Whether CPUs are sampled.
+    #[arg(
+        long,
+        help = "Sample what CPUs execute: time by part of PostgreSQL, and a flame graph (root, or CAP_BPF and CAP_PERFMON)"
+    )]
+    pub(crate) profile: bool,
+}
+
+impl WatchArgs {
+    /// Where the stacks of a profile go, if one is asked for.
+    pub(crate) fn profile(self, directory: &Path) -> Option<PathBuf> {
+        let path = || directory.join(tenbin_record::directory::PROFILE);
+        self.profile.then(path)
+    }
 }
 
 /// Isolation levels of SQL that PostgreSQL tells apart.

@@ -154,9 +154,8 @@ pub(crate) fn run<S: Subject>(
         .collect();
     let mut files = subject.files(&writer, &kinds)?;
     subject.begin(place)?;
-    let samples = writer.samples()?;
     let database_size_bytes = database_size(place)?;
-    let watched = watch::watch(place, &subject, &kinds, &mut files, samples, plan, stop)?;
+    let watched = watch::watch(place, &subject, &kinds, &mut files, &writer, plan, stop)?;
     let driven = watched.driven;
     let seen = result::samples(&driven.timeline, &driven.kinds);
     watched.samples.write(&seen)?;
@@ -193,6 +192,7 @@ pub(crate) fn run<S: Subject>(
     let page = tenbin_report::html(
         &run,
         tenbin_record::SampleReader::open(&writer.path().join("samples.parquet")).ok(),
+        &tenbin_record::profile::of(writer.path())?,
     )?;
     std::fs::write(writer.path().join("report.html"), page)?;
     let directory = writer.finish()?;

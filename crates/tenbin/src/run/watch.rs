@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tenbin_observe::Observer;
-use tenbin_record::{Observation, SampleWriter};
+use tenbin_record::{Observation, RunWriter, SampleWriter};
 use tenbin_rte::{DriveError, Options, Phase, Progress, Statements};
 
 /// What came of it.
@@ -24,12 +24,12 @@ pub(super) fn watch<S: Subject>(
     subject: &S,
     kinds: &[String],
     files: &mut S::Files,
-    samples: SampleWriter,
+    directory: &RunWriter,
     plan: &Plan,
     stop: &AtomicBool,
 ) -> Result<Watched<S>> {
     // The observer's thread writes samples; it is joined before the writer is used again.
-    let samples = Arc::new(Mutex::new(samples));
+    let samples = Arc::new(Mutex::new(directory.samples()?));
     let shared = Arc::clone(&samples);
     let observer = Observer::start(
         tenbin_observe::Options {
@@ -41,6 +41,7 @@ pub(super) fn watch<S: Subject>(
             }),
             used: super::server_paths(place),
             syscalls: plan.watch.syscalls,
+            profile: plan.watch.profile(directory.path()),
         },
         Box::new(move |rows| {
             if let Ok(writer) = shared.lock() {

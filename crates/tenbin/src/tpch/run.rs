@@ -18,7 +18,7 @@ use tenbin_record::result::{
 };
 use tenbin_record::run::{Kind, RunInfo, Tenbin, Workload};
 use tenbin_record::tpch::{self as record, Execution, Tpch};
-use tenbin_record::{Observation, RUN_SCHEMA, Run, RunWriter, SampleWriter, time};
+use tenbin_record::{Observation, RUN_SCHEMA, Run, RunWriter, time};
 use tenbin_server::signals::Graceful;
 use tenbin_workload::tpch::metric;
 use tenbin_workload::tpch::test::{self, Executed, Test, TestError, TestOptions, Tested, What};
@@ -55,7 +55,7 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
         seed: command.test.seed,
     };
     let at = SystemTime::now();
-    let (tested, observation) = observed(&place, &options, writer.samples()?, command, &stop)?;
+    let (tested, observation) = observed(&place, &options, &writer, command, &stop)?;
     let measured_s = tested.elapsed_s(Test::Power) + tested.elapsed_s(Test::Throughput);
     let run = Run {
         schema: RUN_SCHEMA.to_owned(),
@@ -85,7 +85,11 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
     };
     writer.write(&run)?;
     let samples = writer.path().join(tenbin_record::directory::SAMPLES);
-    let page = tenbin_report::html(&run, tenbin_record::SampleReader::open(&samples).ok())?;
+    let page = tenbin_report::html(
+        &run,
+        tenbin_record::SampleReader::open(&samples).ok(),
+        &tenbin_record::profile::of(writer.path())?,
+    )?;
     std::fs::write(writer.path().join("report.html"), page)?;
     let directory = writer.finish()?;
     place.close()?;
@@ -100,12 +104,12 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
 fn observed(
     place: &Place,
     options: &TestOptions,
-    samples: SampleWriter,
+    directory: &RunWriter,
     command: &Command<'_>,
     stop: &AtomicBool,
 ) -> Result<(Tested, Observation)> {
     // The observer's thread writes samples; it is joined before the file is finished.
-    let samples = Arc::new(Mutex::new(samples));
+    let samples = Arc::new(Mutex::new(directory.samples()?));
     let shared = Arc::clone(&samples);
     let observer = Observer::start(
         tenbin_observe::Options {
@@ -114,6 +118,7 @@ fn observed(
             via: None,
             used: server_paths(place),
             syscalls: command.watch.syscalls,
+            profile: command.watch.profile(directory.path()),
         },
         Box::new(move |rows| {
             if let Ok(writer) = shared.lock() {

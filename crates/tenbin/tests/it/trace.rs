@@ -350,3 +350,64 @@ fn a_full_disk_ends_the_trace_and_says_so() {
         said(&output)
     );
 }
+
+/// A clock of the day that goes an hour back whenever it is read, for a program that is linked with the C library.
+const STEPPING: &str = r"
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static long steps;
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	int failed = syscall(SYS_clock_gettime, clock, now);
+	if (clock == CLOCK_REALTIME)
+		now->tv_sec -= 3600 * __sync_fetch_and_add(&steps, 1);
+	return failed;
+}
+";
+
+/// Times are of the clock that nobody sets; only the moment of the beginning is of the day's.
+#[test]
+fn a_step_of_the_clock_moves_nothing() {
+    if !may_trace("a_step_of_the_clock_moves_nothing") {
+        return;
+    }
+    let disk = Disk::new();
+    let at = |name: &str| disk.folder.path().join(name).display().to_string();
+    fs::write(at("step.c"), STEPPING).unwrap();
+    run(
+        "cc",
+        &["-shared", "-fPIC", "-o", &at("step.so"), &at("step.c")],
+    );
+    let (out, dd) = (disk.out(), disk.reading(500));
+    let mut words = vec!["trace"];
+    words.extend(disk.record(&out, &["--json", "--"]));
+    words.extend(dd.iter().map(String::as_str));
+    let began = std::time::Instant::now();
+    let output = Command::new(TENBIN)
+        .args(words)
+        .env("LD_PRELOAD", at("step.so"))
+        .output()
+        .unwrap();
+    let took_s = began.elapsed().as_secs_f64();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let length_s = told["duration_s"].as_f64().unwrap();
+    assert!(
+        length_s > 0.0 && length_s < took_s,
+        "{length_s} of {took_s} s"
+    );
+    assert!(told["reads"]["count"].as_u64().unwrap() >= 500);
+    assert_eq!(
+        (&told["lost"], said(&output).contains("too late")),
+        (&Value::from(0), false)
+    );
+    let rows = tenbin_record::IoReader::open(&out.join("io.parquet")).unwrap();
+    let issued: Vec<i64> = rows
+        .flat_map(Result::unwrap)
+        .map(|row| row.issue_ns)
+        .collect();
+    assert!(issued.is_sorted() && issued[0] >= 0, "{:?}", issued.first());
+    assert!(*issued.last().unwrap() as f64 / 1e9 <= length_s);
+}
