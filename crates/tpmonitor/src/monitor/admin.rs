@@ -15,7 +15,7 @@ use crate::relay::Mode;
 use crate::scan::{self, Step};
 use crate::slab::Id;
 use crate::tls::Session;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tenbin_wire::Address;
@@ -205,15 +205,7 @@ impl Serving {
             "stats" => self.show_stats(),
             "databases" => self.show_databases(),
             "hosts" => self.show_hosts(),
-            "users" => Table {
-                columns: &["name", "pool_mode"],
-                rows: self
-                    .config
-                    .users
-                    .keys()
-                    .map(|name| vec![text(name), None])
-                    .collect(),
-            },
+            "users" => self.show_users(),
             "lists" => self.show_lists(),
             "config" => show_config(&self.config),
             "version" => Table {
@@ -245,7 +237,7 @@ impl Serving {
 
     fn show_pools(&self) -> Table {
         let serving = self.pools.iter().enumerate();
-        let serving = serving.filter(|(_, pool)| pool.probe.is_none());
+        let serving = serving.filter(|(_, pool)| pool.serves());
         let rows = serving.map(|(index, pool)| {
             let servers = || {
                 self.servers
@@ -325,7 +317,7 @@ impl Serving {
         let waits = client.ticket.is_some();
         let state = match (&client.stage, waits) {
             (_, true) => "waiting",
-            (Stage::New | Stage::Proving(_) | Stage::Joining(_), _) => "login",
+            (Stage::New | Stage::Sought(_) | Stage::Proving(_) | Stage::Joining(_), _) => "login",
             (Stage::Leaving | Stage::Scraping, _) => "closing",
             (Stage::Ready | Stage::Admin { .. }, _) => "active",
         };
@@ -386,7 +378,7 @@ impl Serving {
         let state = match (&server.stage, server.client, server.own) {
             (Stage2::Connecting | Stage2::Asking | Stage2::Starting(_), ..) => "login",
             (Stage2::Ready, Some(_), _) => "active",
-            (Stage2::Checking(_), ..) | (_, None, Some(_)) => "tested",
+            (Stage2::Checking(_) | Stage2::Looking(_), ..) | (_, None, Some(_)) => "tested",
             _ => "idle",
         };
         let key = &self.pools[server.pool.0].key;
@@ -428,7 +420,7 @@ impl Serving {
 
     fn show_stats(&self) -> Table {
         let mut databases: BTreeMap<&str, (Totals, Totals)> = BTreeMap::new();
-        for pool in self.pools.iter().filter(|pool| pool.probe.is_none()) {
+        for pool in self.pools.iter().filter(|pool| pool.serves()) {
             let (all, period) = databases.entry(&pool.key.database).or_default();
             all.add(&pool.totals);
             period.add(&pool.period);
@@ -482,8 +474,7 @@ impl Serving {
         let rows = clusters.flat_map(|cluster| {
             cluster.nodes.iter().enumerate().map(|(index, node)| {
                 let there = |server: &Server| {
-                    server.address == node.place.address
-                        && self.pools[server.pool.0].probe.is_none()
+                    server.address == node.place.address && self.pools[server.pool.0].serves()
                 };
                 let servers = || self.servers.iter().filter(|(_, server)| there(server));
                 let busy = servers().filter(|(_, server)| server.client.is_some());
@@ -533,7 +524,10 @@ impl Serving {
                 number(0),
                 number(0),
                 text(pooling_name(pooling)),
-                number(self.config.max_server_connections),
+                number(
+                    (database.max_server_connections)
+                        .unwrap_or(self.config.max_server_connections_per_database),
+                ),
                 number(used.map(|pool| pool.servers).sum::<usize>()),
                 number(usize::from(self.paused)),
                 number(0),
@@ -559,8 +553,54 @@ impl Serving {
         }
     }
 
+    /// Users that the configuration names; others come in by `auth_query` or by a rule for all.
+    fn show_users(&self) -> Table {
+        let config = &self.config;
+        let names: BTreeSet<&String> = config
+            .users
+            .keys()
+            .chain(config.user_rules.keys())
+            .collect();
+        let rows = names.into_iter().map(|name| {
+            let rules = config.rules_of(name);
+            let pools = || self.pools.iter().filter(|pool| pool.serves());
+            let theirs =
+                |pool: &&Pool| pool.database.user.as_ref().unwrap_or(&pool.key.user) == name;
+            let own = |pool: &&Pool| pool.key.user == *name;
+            let most = rules.max_server_connections;
+            vec![
+                text(name),
+                rules
+                    .pooling
+                    .and_then(|pooling| text(pooling_name(pooling))),
+                rules.pool_size.and_then(number),
+                number(most.unwrap_or(config.max_server_connections_per_user)),
+                number(
+                    pools()
+                        .filter(theirs)
+                        .map(|pool| pool.servers)
+                        .sum::<usize>(),
+                ),
+                number(rules.max_clients.unwrap_or(config.max_clients_per_user)),
+                number(pools().filter(own).map(|pool| pool.clients).sum::<usize>()),
+            ]
+        });
+        Table {
+            columns: &[
+                "name",
+                "pool_mode",
+                "pool_size",
+                "max_user_connections",
+                "current_connections",
+                "max_user_client_connections",
+                "current_client_connections",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
     fn show_lists(&self) -> Table {
-        let serving = self.pools.iter().filter(|pool| pool.probe.is_none());
+        let serving = self.pools.iter().filter(|pool| pool.serves());
         let used = self
             .servers
             .iter()
@@ -655,10 +695,27 @@ fn settings(config: &Config) -> Vec<(&'static str, String)> {
             format!("{:?}", config.session_state).to_lowercase(),
         ),
         ("auth", format!("{:?}", config.auth).to_lowercase()),
+        ("auth_user", config.lookup.user.clone().unwrap_or_default()),
+        (
+            "auth_query",
+            config.lookup.query.clone().unwrap_or_default(),
+        ),
+        (
+            "auth_dbname",
+            config.lookup.database.clone().unwrap_or_default(),
+        ),
         ("pool_size", config.pool_size.to_string()),
         (
             "max_server_connections",
             config.max_server_connections.to_string(),
+        ),
+        (
+            "max_server_connections_per_user",
+            config.max_server_connections_per_user.to_string(),
+        ),
+        (
+            "max_server_connections_per_database",
+            config.max_server_connections_per_database.to_string(),
         ),
         ("max_clients", config.max_clients.to_string()),
         ("max_waiting", config.max_waiting.to_string()),

@@ -1,6 +1,7 @@
 //! Clients that are in: what they send, and how they leave.
 
 use super::login::{Joining, Proving};
+use super::lookup::Sought;
 use super::pool::PoolId;
 use super::{CLIENT, Serving};
 use crate::messages::{Severity, error};
@@ -23,6 +24,8 @@ const LOG_IN_ROOM: usize = 1000;
 pub(super) enum Stage {
     /// Nothing is known of it.
     New,
+    /// The password of its user is asked for.
+    Sought(Box<Sought>),
     /// It proves who it is.
     Proving(Box<Proving>),
     /// It is who it says, and waits for a server to answer for its log-in.
@@ -76,7 +79,10 @@ impl Client {
         self.ticket.is_none()
             && !self.held
             && !self.settling
-            && !matches!(self.stage, Stage::Joining(_) | Stage::Leaving)
+            && !matches!(
+                self.stage,
+                Stage::Sought(_) | Stage::Joining(_) | Stage::Leaving
+            )
     }
 }
 
@@ -136,7 +142,8 @@ impl Serving {
         };
         let gone = client.conn.note(flags);
         // Nobody waits in a queue for an answer that nobody reads.
-        let waits = client.ticket.is_some() || matches!(client.stage, Stage::Leaving);
+        let waits =
+            client.ticket.is_some() || matches!(client.stage, Stage::Sought(_) | Stage::Leaving);
         if gone && waits {
             return self.drop_client(id);
         }

@@ -5,7 +5,7 @@ use super::pool::Spelling;
 use super::secure::HANDSHAKE;
 use super::{Serving, pool};
 use crate::auth::{Challenge, Verdict};
-use crate::config::TlsMode;
+use crate::config::{Auth, Kept, Secret, TlsMode};
 use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready, word};
 use crate::parameters::carried;
 use crate::scan::{self, HEADER_BYTES, Step};
@@ -22,6 +22,8 @@ const ANSWER_LIMIT_BYTES: usize = 30_000;
 pub(super) struct Proving {
     startup: Startup,
     challenge: Challenge,
+    /// What was asked for, of a user that is not listed.
+    looked_up: Option<Secret>,
 }
 
 /// A client that waits for a server to answer for its log-in.
@@ -141,22 +143,45 @@ impl Serving {
             Ok(auth) => auth,
             Err(why) => return self.refuse(id, &startup, &why),
         };
+        let secret = self.config.users.get(&startup.user).cloned();
+        if secret.is_none()
+            && matches!(auth, Auth::Md5 | Auth::Scram)
+            && let Some(source) = self.config.source(&startup.database)
+        {
+            return self.look_up(id, startup, auth, source);
+        }
+        self.challenge(id, startup, auth, secret, false);
+    }
+
+    /// Asks a client who it is, now that what is known of its password is known. `looked_up`: it was asked
+    /// for.
+    pub(super) fn challenge(
+        &mut self,
+        id: Id,
+        startup: Startup,
+        auth: Auth,
+        secret: Option<Secret>,
+        looked_up: bool,
+    ) {
         let mut out = Vec::new();
         startup.negotiate(&mut out);
-        let secret = self.config.users.get(&startup.user);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let binding = client.conn.tls().and_then(Session::own_binding);
-        let challenge = Challenge::ask(auth, &startup.user, secret, binding, &mut out);
+        let challenge = Challenge::ask(auth, &startup.user, secret.as_ref(), binding, &mut out);
         if !client.conn.send(&self.epoll, &out) {
             return self.drop_client(id);
         }
         match challenge {
             Some(challenge) => {
-                client.stage = Stage::Proving(Box::new(Proving { startup, challenge }));
+                client.stage = Stage::Proving(Box::new(Proving {
+                    startup,
+                    challenge,
+                    looked_up: secret.filter(|_| looked_up),
+                }));
             }
-            None => self.join(id, startup),
+            None => self.join(id, startup, None),
         }
     }
 
@@ -196,9 +221,12 @@ impl Serving {
         }
         match verdict {
             Verdict::More => {}
-            Verdict::Known => {
+            Verdict::Known(keys) => {
                 let startup = proving.startup.clone();
-                self.join(id, startup);
+                let kept = proving.looked_up.take();
+                let learnt = kept.filter(Secret::serves_for_servers);
+                let shown = keys.map(|keys| Secret(Kept::Keys(Box::new(keys))));
+                self.join(id, startup, learnt.or(shown));
             }
             Verdict::Refused => {
                 let user = proving.startup.user.clone();
@@ -211,8 +239,9 @@ impl Serving {
         Some(found.bytes.len())
     }
 
-    /// A client is who it says: it joins the pool of its user and database.
-    fn join(&mut self, id: Id, startup: Startup) {
+    /// A client is who it says: it joins the pool of its user and database, whose servers can be logged in
+    /// to with what it has shown.
+    fn join(&mut self, id: Id, startup: Startup, learnt: Option<Secret>) {
         if self.is_admin_database(&startup.database) {
             return self.admit_admin(id, &startup.user);
         }
@@ -243,6 +272,12 @@ impl Serving {
             return self.expel(id, "3D000", "the database is no longer configured");
         };
         self.pools[pool.0].clients += 1;
+        if let Some(secret) = learnt {
+            if let Some((_, reader)) = self.pools[pool.0].twins {
+                self.pools[reader.0].learnt = Some(secret.clone());
+            }
+            self.pools[pool.0].learnt = Some(secret);
+        }
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };

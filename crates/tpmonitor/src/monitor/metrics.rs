@@ -6,7 +6,7 @@ use super::checks::role_name;
 use super::client::Stage;
 use super::cluster::Role;
 use super::pool::Pool;
-use super::server::{Server, Stage2};
+use super::server::Server;
 use crate::slab::Id;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
@@ -253,7 +253,7 @@ impl Serving {
 
     fn serving_pools(&self) -> impl Iterator<Item = (usize, &Pool)> {
         let pools = self.pools.iter().enumerate();
-        pools.filter(|(_, pool)| pool.probe.is_none())
+        pools.filter(|(_, pool)| pool.serves())
     }
 
     fn say_totals(&self, out: &mut Text) {
@@ -292,10 +292,10 @@ impl Serving {
         let in_login = self.clients.iter().filter(|(_, client)| {
             matches!(
                 client.stage,
-                Stage::New | Stage::Proving(_) | Stage::Joining(_)
+                Stage::New | Stage::Sought(_) | Stage::Proving(_) | Stage::Joining(_)
             )
         });
-        let looking = |server: &Server| matches!(server.stage, Stage2::Checking(_));
+        let looking = |server: &Server| !self.pools[server.pool.0].serves();
         let looked = self
             .servers
             .iter()

@@ -7,7 +7,9 @@ mod checks;
 mod client;
 mod cluster;
 mod gate;
+mod limits;
 mod login;
+mod lookup;
 mod metrics;
 mod pool;
 mod queue_log;
@@ -27,6 +29,8 @@ use crate::slab::{Id, Slab};
 use cancel::Cancel;
 use client::Client;
 use cluster::Cluster;
+use limits::Group;
+use lookup::Lookup;
 use metrics::Counted;
 use pool::{Pool, PoolId};
 use queue_log::QueueLog;
@@ -153,6 +157,10 @@ struct Serving {
     /// Databases of several servers, and what is known of these.
     clusters: Vec<Cluster>,
     by_key: HashMap<pool::Key, PoolId>,
+    /// Limits that pools share.
+    groups: Vec<Group>,
+    /// Servers that are asked for passwords.
+    lookups: Vec<Lookup>,
     /// Pools where a server may have become free for somebody who waits.
     due: Vec<PoolId>,
     /// Clients and servers that had more to read than their turn allowed.
@@ -354,6 +362,8 @@ impl Serving {
             pools: Vec::new(),
             clusters: Vec::new(),
             by_key: HashMap::new(),
+            groups: Vec::new(),
+            lookups: Vec::new(),
             due: Vec::new(),
             clients_again: Vec::new(),
             servers_again: Vec::new(),

@@ -10,7 +10,7 @@ use super::client::Stage;
 use super::metrics::Histograms;
 use super::queue_log::Waited;
 use super::server::{Own, Server};
-use crate::config::{Database, Pooling, SessionState, Wants};
+use crate::config::{Database, Pooling, Secret, SessionState, Wants};
 use crate::log::{Level, line};
 use crate::relay::Mode;
 use crate::relay::client::Rules;
@@ -21,14 +21,21 @@ use std::time::{Duration, Instant};
 
 /// Spellings of parameter values that a pool remembers.
 const SPELLINGS_LIMIT: usize = 1000;
-/// Server-seconds that one pool may be ahead of another before a connection changes sides.
-const AHEAD_S: f64 = 0.25;
-/// How long a server is left to a pool that has not asked for it, while another could do with one more.
-const UNWANTED: Duration = Duration::from_millis(20);
 
 /// A pool's place in the list of pools, which never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PoolId(pub(super) usize);
+
+/// What a pool is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To serve clients.
+    Serve,
+    /// To look at this server.
+    Probe(At),
+    /// To ask for passwords.
+    LookUp(usize),
+}
 
 /// What a pool is told from others by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,8 +76,11 @@ pub(super) struct Pool {
     /// Which servers it is for, and where what is known of them stands.
     pub(super) wants: Wants,
     pub(super) cluster: Option<usize>,
-    /// It is there to look at this server.
-    pub(super) probe: Option<At>,
+    pub(super) purpose: Purpose,
+    /// Limits that it shares with others.
+    pub(super) groups: Vec<usize>,
+    /// What its servers can be logged in to with, as a client has shown it.
+    pub(super) learnt: Option<Secret>,
     /// Of a database that is read from standbys: the pool for writing, and that for reading.
     pub(super) twins: Option<(PoolId, PoolId)>,
     /// Free servers, the one used last on top.
@@ -90,7 +100,7 @@ pub(super) struct Pool {
     /// Which of the addresses is tried next.
     pub(super) address: usize,
     /// Server-seconds that it should have had and has not, while others had them.
-    credit_s: f64,
+    pub(super) credit_s: f64,
     pub(super) totals: Totals,
     pub(super) histograms: Box<Histograms>,
     /// Of the last full period, and all until its end.
@@ -142,6 +152,11 @@ impl Pool {
     pub(super) fn end_period(&mut self) {
         self.period = self.totals.since(&self.until_period);
         self.until_period = self.totals;
+    }
+
+    /// Whether it is for clients.
+    pub(super) fn serves(&self) -> bool {
+        self.purpose == Purpose::Serve
     }
 
     pub(super) fn rules(&self) -> Rules {
@@ -196,7 +211,7 @@ impl Serving {
             return Some(pool);
         }
         let database = self.config.database(&key.database)?.clone();
-        let id = self.add_pool(key.clone(), database, None);
+        let id = self.add_pool(key.clone(), database, Purpose::Serve);
         self.by_key.insert(key, id);
         self.twin(id);
         Some(id)
@@ -204,10 +219,11 @@ impl Serving {
 
     /// A pool for looking at one server.
     pub(super) fn checking_pool(&mut self, key: Key, database: Database, at: At) -> PoolId {
-        self.add_pool(key, database, Some(at))
+        self.add_pool(key, database, Purpose::Probe(at))
     }
 
-    fn add_pool(&mut self, key: Key, database: Database, probe: Option<At>) -> PoolId {
+    /// A pool of its own, whatever others there are.
+    pub(super) fn add_pool(&mut self, key: Key, database: Database, purpose: Purpose) -> PoolId {
         let id = PoolId(self.pools.len());
         let mut pool = Pool {
             key,
@@ -216,7 +232,9 @@ impl Serving {
             size: 0,
             wants: Wants::Any,
             cluster: None,
-            probe,
+            purpose,
+            groups: Vec::new(),
+            learnt: None,
             twins: None,
             database,
             idle: Vec::new(),
@@ -236,13 +254,17 @@ impl Serving {
             until_period: Totals::default(),
         };
         self.configure(&mut pool);
+        pool.groups = self.groups_of(&pool);
         self.pools.push(pool);
         id
     }
 
     /// Gives a pool what the configuration says of it.
     fn configure(&self, pool: &mut Pool) {
-        let pooling = pool.database.pooling.unwrap_or(self.config.pooling);
+        let user = pool.database.user.as_ref().unwrap_or(&pool.key.user);
+        let rules = self.config.rules_of(user);
+        let pooling = rules.pooling.or(pool.database.pooling);
+        let pooling = pooling.unwrap_or(self.config.pooling);
         let replication = pool
             .key
             .extras
@@ -254,15 +276,14 @@ impl Serving {
             Pooling::Transaction => Mode::Transaction,
             Pooling::Statement => Mode::Statement,
         };
-        pool.size = pool
-            .database
-            .pool_size
-            .unwrap_or(self.config.pool_size)
-            .max(1);
+        let size = rules.pool_size.or(pool.database.pool_size);
+        pool.size = size.unwrap_or(self.config.pool_size).max(1);
         pool.session_state = self.config.session_state;
-        if pool.probe.is_some() {
+        if !pool.serves() {
             pool.mode = Mode::Session;
             pool.size = 1;
+        }
+        if matches!(pool.purpose, Purpose::Probe(_)) {
             return;
         }
         pool.wants = if pool.key.reads {
@@ -276,8 +297,9 @@ impl Serving {
     /// Puts a new configuration into force.
     pub(super) fn apply_configuration(&mut self) {
         self.watch_clusters();
+        self.ungroup();
         for index in 0..self.pools.len() {
-            if self.pools[index].probe.is_some() {
+            if !self.pools[index].serves() {
                 continue;
             }
             let found = self
@@ -303,6 +325,8 @@ impl Serving {
             self.drain(PoolId(index), others);
             self.due.push(PoolId(index));
         }
+        self.regroup();
+        self.review_lookups();
     }
 
     /// Closes servers, once they are free, that are not named any more; `all`: whatever they are named.
@@ -492,91 +516,8 @@ impl Serving {
             {
                 return;
             }
-            if self.at_cap() && !self.evict_idle(id) {
+            if !self.make_way(id) || !self.connect(id) {
                 return;
-            }
-            if !self.connect(id) {
-                return;
-            }
-        }
-    }
-
-    fn at_cap(&self) -> bool {
-        let cap = self.config.max_server_connections;
-        // Looking at servers is not serving.
-        let probes = || self.clusters.iter().flat_map(|cluster| &cluster.nodes);
-        cap > 0
-            && self.servers.len() >= cap
-            && self.servers.len() >= cap + probes().filter(|node| node.probe.is_some()).count()
-    }
-
-    /// Closes a server that another pool has no use for at present, or has had for long enough: of those
-    /// the one that has been free for longest.
-    pub(super) fn evict_idle(&mut self, except: PoolId) -> bool {
-        let free = self.pools.iter().enumerate().filter_map(|(index, pool)| {
-            let &server = pool.idle.first()?;
-            let since = self.servers.get(server)?.used_at;
-            let free = index != except.0 && pool.waiting == 0;
-            (free && self.may_take(except, PoolId(index), since)).then_some((since, server))
-        });
-        let Some((_, server)) = free.min_by_key(|(since, _)| *since) else {
-            return false;
-        };
-        self.close_server(server, "another pool needs the connection");
-        true
-    }
-
-    /// Whether `taker`, which has too few, may have a server of `giver` that has been free since then.
-    /// To move one costs both: that nobody has asked for it for a moment is no reason.
-    fn may_take(&self, taker: PoolId, giver: PoolId, since: Instant) -> bool {
-        let (to, from) = (&self.pools[taker.0], &self.pools[giver.0]);
-        let unwanted = from.waiting == 0
-            && (to.servers == 0 || self.now.saturating_duration_since(since) >= UNWANTED);
-        let ahead = from.servers > to.servers && to.credit_s - from.credit_s > AHEAD_S;
-        unwanted || ahead || from.servers > to.servers + 1
-    }
-
-    /// Whether a server that has become free should make room for one of another pool; which pool's.
-    pub(super) fn should_yield(&self, id: PoolId) -> Option<PoolId> {
-        if !self.at_cap() {
-            return None;
-        }
-        let (index, _) = self
-            .pools
-            .iter()
-            .enumerate()
-            .filter(|(index, pool)| {
-                *index != id.0
-                    && pool.waiting > pool.connecting
-                    && pool.servers < pool.size
-                    && pool.retry_at.is_none_or(|at| at <= self.now)
-            })
-            .max_by(|(_, one), (_, two)| one.credit_s.total_cmp(&two.credit_s))?;
-        let taker = PoolId(index);
-        self.may_take(taker, id, self.now).then_some(taker)
-    }
-
-    /// Takes note of what each pool has had of the servers over the last `passed`.
-    pub(super) fn account(&mut self, passed: Duration) {
-        if !self.at_cap() {
-            return;
-        }
-        let busy = |pool: &Pool| {
-            pool.probe.is_none() && (pool.waiting > 0 || pool.idle.len() < pool.servers)
-        };
-        // One that is being connected has not been of use to anybody yet.
-        let had = |pool: &Pool| (pool.servers - pool.connecting) as f64;
-        let contending = self.pools.iter().filter(|pool| busy(pool)).count();
-        let serving = self.pools.iter().filter(|pool| pool.probe.is_none());
-        let share = serving.map(had).sum::<f64>() / contending.max(1) as f64;
-        for pool in &mut self.pools {
-            if busy(pool) {
-                pool.credit_s += (share - had(pool)) * passed.as_secs_f64();
-                // What was missed long ago is not made up for.
-                pool.credit_s = pool.credit_s.clamp(-10.0, 10.0);
-            } else {
-                // Who wants nothing for a while has no claim, nor owes anything.
-                pool.credit_s /= 2.0;
             }
         }
     }

@@ -3,7 +3,8 @@
 use super::Serving;
 use super::checks::Checking;
 use super::client::Stage;
-use super::pool::{PoolId, Spelling, Welcome};
+use super::lookup::Looking;
+use super::pool::{PoolId, Purpose, Spelling, Welcome};
 use crate::auth::Login;
 use crate::config::SessionState;
 use crate::log::{Level, line};
@@ -33,6 +34,8 @@ pub(super) enum Stage2 {
     Ready,
     /// It is there to say how its server is.
     Checking(Checking),
+    /// It is there to ask for passwords.
+    Looking(Looking),
 }
 
 /// A log-in under way.
@@ -96,7 +99,10 @@ pub(super) struct Server {
 impl Server {
     /// Whether its log-in is behind it.
     pub(super) fn stands(&self) -> bool {
-        matches!(self.stage, Stage2::Ready | Stage2::Checking(_))
+        matches!(
+            self.stage,
+            Stage2::Ready | Stage2::Checking(_) | Stage2::Looking(_)
+        )
     }
 }
 
@@ -152,6 +158,7 @@ impl Serving {
                 Received::Some => match server.stage {
                     Stage2::Ready => self.relay(id, &buffer),
                     Stage2::Checking(_) => self.checked(id, &buffer),
+                    Stage2::Looking(_) => self.looked_up(id, &buffer),
                     Stage2::Asking => self.answered(id, &buffer),
                     _ => self.start(id, &buffer),
                 },
@@ -488,8 +495,8 @@ impl Serving {
     /// Takes a server out of everything; it is closed when the result is dropped.
     fn remove_server(&mut self, id: Id) -> Option<Server> {
         let server = self.servers.remove(id)?;
+        self.one_less(server.pool);
         let pool = &mut self.pools[server.pool.0];
-        pool.servers -= 1;
         pool.connecting -= usize::from(!server.stands());
         pool.idle.retain(|idle| *idle != id);
         self.due.push(server.pool);
@@ -516,8 +523,10 @@ impl Serving {
         let Some(server) = self.remove_server(id) else {
             return;
         };
-        if let Some(at) = self.pools[server.pool.0].probe {
-            return self.probe_lost(at);
+        match self.pools[server.pool.0].purpose {
+            Purpose::Probe(at) => return self.probe_lost(at),
+            Purpose::LookUp(index) => return self.asker_lost(index, why),
+            Purpose::Serve => {}
         }
         self.counted.lost += 1;
         self.check_soon(server.pool, &server.address);

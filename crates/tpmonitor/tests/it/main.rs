@@ -15,6 +15,7 @@ mod differential;
 mod gate;
 mod hunt;
 mod life;
+mod lookup;
 mod metrics;
 mod outside;
 mod places;
