@@ -1,6 +1,6 @@
 //! Cancel requests: to the server that serves the right client, and to no other.
 
-use super::client::Stage;
+use super::client::{Client, Stage};
 use super::pool::PoolId;
 use super::{CANCEL, Serving};
 use crate::messages::{Severity, error, sized};
@@ -34,16 +34,9 @@ impl Serving {
     /// its way to a server: the connection that asked has to stay until it has arrived.
     pub(super) fn cancel(&mut self, asker: Id, process_id: u32, key: &[u8]) -> bool {
         self.counted.cancels += 1;
-        let found = process_id
-            .checked_sub(1)
-            .and_then(|number| self.clients.at_number(number));
-        let Some((id, client)) = found else {
+        let Some((id, client)) = self.session(process_id, key) else {
             return true;
         };
-        let own = code(&self.secret, client.serial);
-        if !equal(key, &own) && !equal(key, &own[..4]) {
-            return true;
-        }
         // A server that is being given its client's parameters has not seen the request yet.
         if (client.ticket.is_some() || client.settling) && matches!(client.stage, Stage::Ready) {
             self.cancel_waiting(id);
@@ -53,6 +46,18 @@ impl Serving {
             Some(server) => !self.cancel_at(asker, server),
             None => true,
         }
+    }
+
+    /// The session that was told this process number and this key.
+    fn session(&self, process_id: u32, key: &[u8]) -> Option<(Id, &Client)> {
+        let is_it = |client: &Client| {
+            let own = code(&self.secret, client.serial);
+            client.told == process_id && (equal(key, &own) || equal(key, &own[..4]))
+        };
+        // A number of the monitor's own is that of the place; a server's may be anybody's.
+        let there = self.clients.at_number(process_id.checked_sub(1)?);
+        let there = there.filter(|(_, client)| is_it(client));
+        there.or_else(|| self.clients.iter().find(|(_, client)| is_it(client)))
     }
 
     /// Answers a request that waits for a server in its place.

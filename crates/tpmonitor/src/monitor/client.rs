@@ -61,6 +61,8 @@ pub(super) struct Client {
     pub(super) since: Instant,
     /// Tells it from all other clients that there ever were.
     pub(super) serial: u64,
+    /// The process number that it was told.
+    pub(super) told: u32,
     pub(super) connected: Instant,
     /// When a transaction of its ended that may have written, where that matters.
     pub(super) wrote_at: Option<Instant>,
@@ -110,6 +112,7 @@ impl Serving {
             settling: false,
             since: now,
             serial,
+            told: 0,
             connected: now,
             wrote_at: None,
             reads: false,
@@ -293,6 +296,9 @@ impl Serving {
                 Stop::Terminate => return self.drop_client(id),
                 Stop::Bad(bad) => return self.expel(id, "08P01", &bad.to_string()),
             }
+        }
+        if !self.shared.dropped.is_empty() {
+            self.leave_databases(id);
         }
         // What was answered without the server may have been all.
         if let Some(server) = self.clients.get(id).and_then(|client| client.server) {

@@ -114,6 +114,11 @@ impl Serving {
         groups.find(|group| self.groups[*group].is_full())
     }
 
+    /// Whether a limit keeps a pool from another connection.
+    pub(super) fn is_full(&self, pool: &Pool) -> bool {
+        self.full(pool).is_some()
+    }
+
     /// Sees to it that a pool may have another connection; false when it may not.
     pub(super) fn make_way(&mut self, id: PoolId) -> bool {
         while let Some(group) = self.full(&self.pools[id.0]) {

@@ -8,6 +8,7 @@ use crate::auth::{Challenge, Verdict};
 use crate::config::{Auth, Kept, Secret, TlsMode};
 use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready, word};
 use crate::parameters::carried;
+use crate::relay::Mode;
 use crate::scan::{self, HEADER_BYTES, Step};
 use crate::slab::Id;
 use crate::sql::ALWAYS_REPORTED;
@@ -31,6 +32,8 @@ pub(super) struct Joining {
     pub(super) startup: Startup,
     /// Values of carried parameters, as given.
     pub(super) wanted: Vec<(u8, Rc<[u8]>)>,
+    /// A server was lost over it: the next is the last.
+    pub(super) again: bool,
 }
 
 impl Serving {
@@ -282,13 +285,22 @@ impl Serving {
             return;
         };
         client.pool = Some(pool);
-        client.stage = Stage::Joining(Box::new(Joining { startup, wanted }));
-        if !self.welcome(id) {
+        client.stage = Stage::Joining(Box::new(Joining {
+            startup,
+            wanted,
+            again: false,
+        }));
+        // For a session a server is needed anyway: it says how the process is numbered.
+        let own_server = self.pools[pool.0].mode == Mode::Session
+            && !self.paused
+            && self.room(pool) > self.pools[pool.0].waiting;
+        if own_server || !self.welcome(id) {
             self.enqueue(id);
         }
     }
 
-    /// Completes a log-in from what a server said before, if that answers for this client.
+    /// Completes a log-in from what a server said before, if that answers for this client. It is told the
+    /// process number of its server, if it has one already; otherwise one of the monitor's own.
     pub(super) fn welcome(&mut self, id: Id) -> bool {
         let Some(client) = self.clients.get_mut(id) else {
             return false;
@@ -314,13 +326,17 @@ impl Serving {
             let own = carried(name).and_then(|index| self.parameters.value(set, index));
             crate::messages::parameter(&mut out, name, own.unwrap_or(value));
         }
+        let server = client.server.and_then(|server| self.servers.get(server));
+        let own = word(id.number() as usize + 1);
+        let process_id = server.map_or(own, |server| server.process_id.to_be_bytes());
         let key = crate::scram::code(&self.secret, client.serial);
         let long = joining.startup.spoken() == PROTOCOL_3_2;
         message(&mut out, b'K', |out| {
-            out.extend_from_slice(&word(id.number() as usize + 1));
+            out.extend_from_slice(&process_id);
             out.extend_from_slice(if long { &key[..] } else { &key[..4] });
         });
         ready(&mut out, b'I');
+        client.told = u32::from_be_bytes(process_id);
         client.set = set;
         client.stage = Stage::Ready;
         client.since = self.now;

@@ -344,6 +344,55 @@ impl Serving {
         }
     }
 
+    /// Closes the free servers of databases that a client is about to drop: nobody may be connected to them.
+    pub(super) fn leave_databases(&mut self, client: Id) {
+        let dropped = std::mem::take(&mut self.shared.dropped);
+        let Some(here) = self.clients.get(client).and_then(|client| client.pool) else {
+            return;
+        };
+        let places = &self.pools[here.0].database.places;
+        let left = self.pools.iter().filter(|pool| {
+            let name = pool.database.name.as_ref().unwrap_or(&pool.key.database);
+            dropped.iter().any(|dropped| dropped == name.as_bytes())
+                && pool.database.places == *places
+        });
+        let idle: Vec<Id> = left.flat_map(|pool| pool.idle.iter().copied()).collect();
+        for server in idle {
+            self.close_server(server, "its database is to be dropped");
+        }
+    }
+
+    /// Servers that a pool has free or may still get, and that somebody who waits may count on.
+    pub(super) fn room(&self, id: PoolId) -> usize {
+        let pool = &self.pools[id.0];
+        let barred = pool.retry_at.is_some_and(|at| at > self.now) || self.is_full(pool);
+        let more = if barred {
+            0
+        } else {
+            pool.size.saturating_sub(pool.servers)
+        };
+        pool.idle.len() + pool.connecting + more
+    }
+
+    /// Lets those in who wait to log in, and for whom there will be no server of their own.
+    pub(super) fn let_in(&mut self, id: PoolId) {
+        if self.pools[id.0].welcome.is_none() {
+            return;
+        }
+        let kept = match self.pools[id.0].mode {
+            Mode::Session => self.room(id),
+            // One that answers for all is enough.
+            Mode::Transaction | Mode::Statement => 0,
+        };
+        for client in self.all_waiting(id).into_iter().skip(kept) {
+            let stage = self.clients.get(client).map(|client| &client.stage);
+            if matches!(stage, Some(Stage::Joining(_))) && self.welcome(client) {
+                self.unqueue(client);
+                self.resume(client);
+            }
+        }
+    }
+
     /// Gets a server for a client; false when it has to wait, for a server or until one is ready for it.
     pub(super) fn obtain(&mut self, id: Id) -> bool {
         let Some(pool) = self.clients.get(id).and_then(|client| client.pool) else {

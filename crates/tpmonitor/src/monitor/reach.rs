@@ -1,6 +1,5 @@
 //! How connections to servers begin: reaching one, logging in, and what follows when either fails.
 
-use super::client::Stage;
 use super::pool::{PoolId, Purpose, Welcome};
 use super::server::{Server, Stage2};
 use super::{SERVER, Serving};
@@ -106,6 +105,7 @@ impl Serving {
                 ("error", &std::io::Error::from(errno)),
             ],
         );
+        self.let_in(id);
     }
 
     /// No server could be reached: the next address, and a pause once all were tried.
@@ -315,6 +315,8 @@ impl Serving {
             self.refuse_all_sought(index, why);
         } else if pool.servers == pool.connecting {
             self.refuse_waiting(server.pool, message, false);
+        } else {
+            self.let_in(server.pool);
         }
     }
 
@@ -339,18 +341,9 @@ impl Serving {
         }
         server.greeting = Rc::new(parameters);
         pool.set_welcome(Some(Rc::clone(&server.greeting)));
-        // Log-ins that it answers for need no server of their own.
-        for client in self.all_waiting(pool_id) {
-            let joining = self
-                .clients
-                .get(client)
-                .is_some_and(|client| matches!(client.stage, Stage::Joining(_)));
-            if joining && self.welcome(client) {
-                self.unqueue(client);
-                self.resume(client);
-            }
-        }
         self.tidy(id);
+        // Log-ins that it answers for need no server of their own.
+        self.let_in(pool_id);
     }
 }
 

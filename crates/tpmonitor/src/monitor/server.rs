@@ -419,9 +419,20 @@ impl Serving {
             let value = value.map_or(Spelling::Default, |value| Spelling::Value(value.into()));
             pool.learn(*index, Rc::clone(given), value);
         }
-        client.server = None;
-        server.client = None;
-        if !self.welcome(client_id) {
+        let kept = pool.mode == Mode::Session;
+        if kept && self.welcome(client_id) {
+            if let Some(server) = self.servers.get_mut(id) {
+                server.session = true;
+            }
+            return self.resume(client_id);
+        }
+        if let (Some(client), Some(server)) =
+            (self.clients.get_mut(client_id), self.servers.get_mut(id))
+        {
+            client.server = None;
+            server.client = None;
+        }
+        if kept || !self.welcome(client_id) {
             // What the server reports has changed meanwhile: ask again.
             self.enqueue(client_id);
         }
@@ -534,6 +545,9 @@ impl Serving {
         self.pools[server.pool.0].welcome = None;
         self.log_closed(Level::Warning, "server connection lost", &server, why);
         if let Some(client) = server.client {
+            if self.join_again(client) {
+                return;
+            }
             if let Some(client) = self.clients.get_mut(client) {
                 client.server = None;
             }
@@ -544,6 +558,23 @@ impl Serving {
             }
             self.dismiss(client, &text);
         }
+    }
+
+    /// A log-in whose server was lost is answered by another, once: nothing of the client's has been sent.
+    fn join_again(&mut self, id: Id) -> bool {
+        let Some(client) = self.clients.get_mut(id) else {
+            return false;
+        };
+        let Stage::Joining(joining) = &mut client.stage else {
+            return false;
+        };
+        let first = !std::mem::replace(&mut joining.again, true);
+        if first {
+            client.server = None;
+            client.settling = false;
+            self.enqueue(id);
+        }
+        first
     }
 
     fn log_closed(&self, level: Level, what: &str, server: &Server, why: &str) {

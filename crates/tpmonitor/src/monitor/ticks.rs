@@ -56,6 +56,7 @@ impl Serving {
         for index in 0..self.pools.len() {
             if self.pools[index].waiting > 0 {
                 self.due.push(super::pool::PoolId(index));
+                self.let_in(super::pool::PoolId(index));
             }
         }
         if let Some(limit) = self.stopping {
