@@ -1,7 +1,7 @@
 //! The configuration as TOML.
 
 use super::{
-    Auth, ClientTls, Config, Database, Lookup, Pooling, ReadFrom, Route, Rules, Secret,
+    Auth, Class, ClientTls, Config, Database, Lookup, Pooling, ReadFrom, Route, Rules, Secret,
     SessionState, TlsMode, UserRules, userlist,
 };
 use serde::Deserialize;
@@ -107,6 +107,7 @@ struct Document {
     queue_log: Option<PathBuf>,
     databases: BTreeMap<String, Entry>,
     users: BTreeMap<String, User>,
+    classes: Vec<ClassTable>,
 }
 
 #[derive(Deserialize)]
@@ -124,6 +125,22 @@ struct Entry {
     auth_user: Option<String>,
     auth_query: Option<String>,
     auth_dbname: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassTable {
+    name: String,
+    #[serde(default)]
+    users: Vec<String>,
+    #[serde(default)]
+    databases: Vec<String>,
+    #[serde(default)]
+    application_names: Vec<String>,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    limit: usize,
 }
 
 /// A user: the password alone, or a table.
@@ -282,6 +299,16 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         config.users = userlist::read(&folder.join(listed))?;
     }
     users(&file, &mut config).map_err(whole)?;
+    let classes = file.classes.iter().map(|class| Class {
+        name: class.name.clone(),
+        users: class.users.clone(),
+        databases: class.databases.clone(),
+        application_names: class.application_names.clone(),
+        priority: class.priority,
+        limit: class.limit,
+    });
+    config.classes = classes.collect();
+    config.check_classes().map_err(whole)?;
     config.lookup = Lookup {
         user: file.auth_user.clone(),
         query: file.auth_query.clone(),

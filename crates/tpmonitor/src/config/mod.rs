@@ -12,7 +12,7 @@ pub use file::{ConfigError, read};
 pub use hba::Rules;
 pub(crate) use hba::{Asked, Comer};
 pub(crate) use people::Source;
-pub use people::{Lookup, UserRules};
+pub use people::{Class, Lookup, UserRules};
 pub use route::{Route, RouteError};
 pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode};
 
@@ -263,6 +263,8 @@ pub struct Config {
     pub users: BTreeMap<String, Secret>,
     /// What holds for single users in place of the general rules.
     pub user_rules: BTreeMap<String, UserRules>,
+    /// Classes of clients; the first that fits is a client's.
+    pub classes: Vec<Class>,
     /// Where passwords of users are asked for that are not among `users`.
     pub lookup: Lookup,
     /// How clients prove who they are.
@@ -344,6 +346,7 @@ impl Default for Config {
             databases: BTreeMap::new(),
             users: BTreeMap::new(),
             user_rules: BTreeMap::new(),
+            classes: Vec::new(),
             lookup: Lookup::default(),
             auth: Auth::Scram,
             hba: None,

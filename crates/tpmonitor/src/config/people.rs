@@ -20,6 +20,33 @@ pub struct UserRules {
     pub max_clients: Option<usize>,
 }
 
+/// Clients that come before or behind others, and so many of whom may be at work at once.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Class {
+    /// What it is called.
+    pub name: String,
+    /// Users whose clients belong to it; all when there are none.
+    pub users: Vec<String>,
+    /// Databases, as clients name them; all when there are none.
+    pub databases: Vec<String>,
+    /// Names that programs give of themselves when they log in; all when there are none.
+    pub application_names: Vec<String>,
+    /// Those of a higher priority are served before all others who wait; clients of no class have 0.
+    pub priority: i32,
+    /// Servers that its clients may have at once, in all pools; 0 is no limit.
+    pub limit: usize,
+}
+
+impl Class {
+    pub(crate) fn fits(&self, user: &str, database: &str, application_name: &str) -> bool {
+        let among =
+            |names: &[String], name| names.is_empty() || names.iter().any(|known| known == name);
+        among(&self.users, user)
+            && among(&self.databases, database)
+            && among(&self.application_names, application_name)
+    }
+}
+
 /// Where passwords are asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lookup {
@@ -81,6 +108,22 @@ impl Config {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Whether each class can be told from the others.
+    pub(crate) fn check_classes(&self) -> Result<(), String> {
+        for (index, class) in self.classes.iter().enumerate() {
+            if class.name.is_empty() {
+                return Err("[[classes]]: name = \"\": expected a name".to_owned());
+            }
+            if self.classes[..index]
+                .iter()
+                .any(|other| other.name == class.name)
+            {
+                return Err(format!("[[classes]]: there are two named {}", class.name));
+            }
+        }
+        Ok(())
     }
 
     /// What is said of a user alone.

@@ -2,6 +2,7 @@
 
 use super::Serving;
 use super::checks::role_name;
+use super::classes::ClassId;
 use super::client::{Client, Stage};
 use super::pool::{Pool, PoolId, Totals};
 use super::server::{Server, Stage2};
@@ -31,7 +32,7 @@ struct Table {
 
 type Said = Result<Vec<u8>, (&'static str, String)>;
 
-const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, SHUTDOWN";
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, CLASSES, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, SHUTDOWN";
 
 impl Serving {
     /// Whether a client wants the monitor itself.
@@ -206,6 +207,7 @@ impl Serving {
             "databases" => self.show_databases(),
             "hosts" => self.show_hosts(),
             "users" => self.show_users(),
+            "classes" => self.show_classes(),
             "lists" => self.show_lists(),
             "config" => show_config(&self.config),
             "version" => Table {
@@ -360,6 +362,7 @@ impl Serving {
                     .map_or_else(String::new, Session::description),
             ),
             name.or_else(|| text("")),
+            text(self.class_name(client.class)),
         ]
     }
 
@@ -415,6 +418,7 @@ impl Serving {
                     .map_or_else(String::new, Session::description),
             ),
             text(""),
+            text(self.class_name(server.class)),
         ]
     }
 
@@ -553,6 +557,48 @@ impl Serving {
         }
     }
 
+    /// Classes of clients, in the order in which a client's is looked for.
+    fn show_classes(&self) -> Table {
+        let rows = (1..).zip(&self.classes).map(|(index, class)| {
+            let waiting = || {
+                let all = self.clients.iter().map(|(_, client)| client);
+                all.filter(move |client| client.lane == index)
+            };
+            let waited = |client: &Client| self.now.saturating_duration_since(client.since);
+            let longest = waiting().map(waited).max().unwrap_or_default();
+            vec![
+                text(&class.rule.name),
+                number(class.rule.priority),
+                number(class.rule.limit),
+                number(class.running),
+                number(waiting().count()),
+                number(class.served),
+                number(class.wait.as_micros()),
+                number(longest.as_secs()),
+                number(longest.subsec_micros()),
+            ]
+        });
+        Table {
+            columns: &[
+                "name",
+                "priority",
+                "limit",
+                "running",
+                "waiting",
+                "total_served",
+                "total_wait_time",
+                "maxwait",
+                "maxwait_us",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
+    fn class_name(&self, class: ClassId) -> &str {
+        let class = self.classes.get(usize::from(class).wrapping_sub(1));
+        class.map_or("", |class| &class.rule.name)
+    }
+
     /// Users that the configuration names; others come in by `auth_query` or by a rule for all.
     fn show_users(&self) -> Table {
         let config = &self.config;
@@ -645,7 +691,7 @@ impl Serving {
 }
 
 /// Columns of clients and servers alike.
-const SOCKETS: [&str; 18] = [
+const SOCKETS: [&str; 19] = [
     "type",
     "user",
     "database",
@@ -664,6 +710,7 @@ const SOCKETS: [&str; 18] = [
     "remote_pid",
     "tls",
     "application_name",
+    "class",
 ];
 
 fn show_config(config: &Config) -> Table {

@@ -1,5 +1,6 @@
 //! Clients that are in: what they send, and how they leave.
 
+use super::classes::ClassId;
 use super::login::{Joining, Proving};
 use super::lookup::Sought;
 use super::pool::PoolId;
@@ -61,6 +62,9 @@ pub(super) struct Client {
     pub(super) since: Instant,
     /// Tells it from all other clients that there ever were.
     pub(super) serial: u64,
+    /// What it belongs to, and in which queue it waits.
+    pub(super) class: ClassId,
+    pub(super) lane: ClassId,
     /// The process number that it was told.
     pub(super) told: u32,
     pub(super) connected: Instant,
@@ -112,6 +116,8 @@ impl Serving {
             settling: false,
             since: now,
             serial,
+            class: 0,
+            lane: 0,
             told: 0,
             connected: now,
             wrote_at: None,
@@ -348,7 +354,9 @@ impl Serving {
         let waited = client.ticket.take().is_some();
         if let Some(pool) = client.pool.take() {
             let pool = &mut self.pools[pool.0];
-            pool.waiting -= usize::from(waited);
+            if waited {
+                pool.step_out(client);
+            }
             pool.clients -= 1;
         }
         if let Some(server) = server {

@@ -3,6 +3,7 @@
 
 use super::Serving;
 use super::pool::{Pool, PoolId, Purpose};
+use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
 /// Server-seconds that one pool may be ahead of another before a connection changes sides.
@@ -136,7 +137,7 @@ impl Serving {
             let &server = pool.idle.first()?;
             let since = self.servers.get(server)?.used_at;
             let here = group.is_none_or(|group| pool.groups.contains(&group));
-            let free = here && index != except.0 && pool.waiting == 0;
+            let free = here && index != except.0 && self.demand(pool) == 0;
             (free && self.may_take(except, PoolId(index), since)).then_some((since, server))
         });
         let Some((_, server)) = free.min_by_key(|(since, _)| *since) else {
@@ -150,7 +151,7 @@ impl Serving {
     /// To move one costs both: that nobody has asked for it for a moment is no reason.
     fn may_take(&self, taker: PoolId, giver: PoolId, since: Instant) -> bool {
         let (to, from) = (&self.pools[taker.0], &self.pools[giver.0]);
-        let unwanted = from.waiting == 0
+        let unwanted = self.demand(from) == 0
             && (to.servers == 0 || self.now.saturating_duration_since(since) >= UNWANTED);
         let ahead = from.servers > to.servers && to.credit_s - from.credit_s > AHEAD_S;
         unwanted || ahead || from.servers > to.servers + 1
@@ -175,13 +176,24 @@ impl Serving {
             .filter(|(index, pool)| {
                 *index != id.0
                     && pool.waiting > pool.connecting
+                    && self.demand(pool) > pool.connecting
                     && pool.servers < pool.size
                     && pool.retry_at.is_none_or(|at| at <= self.now)
                     && held_up(pool)
             })
-            .max_by(|(_, one), (_, two)| one.credit_s.total_cmp(&two.credit_s))?;
+            .max_by(|(_, one), (_, two)| {
+                let urgency = self.urgency(one).cmp(&self.urgency(two));
+                urgency.then(one.credit_s.total_cmp(&two.credit_s))
+            })?;
         let taker = PoolId(index);
-        self.may_take(taker, id, self.now).then_some(taker)
+        let ahead = self.urgency(&self.pools[index]).cmp(&self.urgency(giver));
+        let may = match ahead {
+            Ordering::Greater => true,
+            // Nobody there is kept waiting by it.
+            Ordering::Less if self.demand(giver) > 0 => false,
+            Ordering::Less | Ordering::Equal => self.may_take(taker, id, self.now),
+        };
+        may.then_some(taker)
     }
 
     /// Takes note of what each pool has had of the servers over the last `passed`.

@@ -275,6 +275,8 @@ impl Serving {
             return self.expel(id, "3D000", "the database is no longer configured");
         };
         self.pools[pool.0].clients += 1;
+        let name = startup.parameter("application_name").unwrap_or_default();
+        let class = self.class_of(&startup.user, &startup.database, name);
         if let Some(secret) = learnt {
             if let Some((_, reader)) = self.pools[pool.0].twins {
                 self.pools[reader.0].learnt = Some(secret.clone());
@@ -285,6 +287,7 @@ impl Serving {
             return;
         };
         client.pool = Some(pool);
+        client.class = class;
         client.stage = Stage::Joining(Box::new(Joining {
             startup,
             wanted,

@@ -4,6 +4,7 @@
 mod admin;
 mod cancel;
 mod checks;
+mod classes;
 mod client;
 mod cluster;
 mod gate;
@@ -27,6 +28,7 @@ use crate::relay::Shared;
 use crate::service::Service;
 use crate::slab::{Id, Slab};
 use cancel::Cancel;
+use classes::Class;
 use client::Client;
 use cluster::Cluster;
 use limits::Group;
@@ -157,6 +159,8 @@ struct Serving {
     /// Databases of several servers, and what is known of these.
     clusters: Vec<Cluster>,
     by_key: HashMap<pool::Key, PoolId>,
+    /// Classes of clients.
+    classes: Vec<Class>,
     /// Limits that pools share.
     groups: Vec<Group>,
     /// Servers that are asked for passwords.
@@ -362,6 +366,7 @@ impl Serving {
             pools: Vec::new(),
             clusters: Vec::new(),
             by_key: HashMap::new(),
+            classes: Vec::new(),
             groups: Vec::new(),
             lookups: Vec::new(),
             due: Vec::new(),
@@ -393,6 +398,7 @@ impl Serving {
             };
             512
         ];
+        self.reclass();
         self.watch_clusters();
         self.service.tell("READY=1");
         self.set_timer(Duration::ZERO)?;

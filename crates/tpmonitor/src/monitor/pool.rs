@@ -6,6 +6,7 @@
 
 use super::Serving;
 use super::checks::At;
+use super::classes::{Lane, begin_work};
 use super::client::Stage;
 use super::metrics::Histograms;
 use super::queue_log::Waited;
@@ -61,9 +62,10 @@ pub(super) enum Spelling {
 }
 
 /// A request for a server.
-struct Entry {
-    client: Id,
-    ticket: u64,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) client: Id,
+    pub(super) ticket: u64,
 }
 
 /// Servers of one kind, and those who want them.
@@ -88,7 +90,9 @@ pub(super) struct Pool {
     /// Servers, those being connected included.
     pub(super) servers: usize,
     pub(super) connecting: usize,
-    queue: VecDeque<Entry>,
+    pub(super) queue: VecDeque<Entry>,
+    /// Queues of classes, where there are any.
+    pub(super) lanes: Vec<Lane>,
     /// Entries of the queue that are not void.
     pub(super) waiting: usize,
     pub(super) clients: usize,
@@ -241,6 +245,7 @@ impl Serving {
             servers: 0,
             connecting: 0,
             queue: VecDeque::new(),
+            lanes: Vec::new(),
             waiting: 0,
             clients: 0,
             welcome: None,
@@ -255,6 +260,7 @@ impl Serving {
         };
         self.configure(&mut pool);
         pool.groups = self.groups_of(&pool);
+        pool.lanes.resize_with(self.classes.len(), Lane::default);
         self.pools.push(pool);
         id
     }
@@ -326,6 +332,7 @@ impl Serving {
             self.due.push(PoolId(index));
         }
         self.regroup();
+        self.reclass();
         self.review_lookups();
     }
 
@@ -395,11 +402,13 @@ impl Serving {
 
     /// Gets a server for a client; false when it has to wait, for a server or until one is ready for it.
     pub(super) fn obtain(&mut self, id: Id) -> bool {
-        let Some(pool) = self.clients.get(id).and_then(|client| client.pool) else {
+        let client = self.clients.get(id);
+        let Some((client, pool)) = client.and_then(|client| Some((client, client.pool?))) else {
             return false;
         };
         if self.pools[pool.0].waiting == 0
             && !self.paused
+            && (client.class == 0 || self.may_work(client))
             && let Some(server) = self.take_idle(pool, id)
         {
             return self.lend(server, id);
@@ -428,24 +437,26 @@ impl Serving {
         self.ticket += 1;
         client.ticket = Some(self.ticket);
         client.since = self.now;
-        // Those who left have left void entries behind.
-        if pool.queue.len() > 2 * pool.waiting + 64 {
-            let clients = &self.clients;
-            pool.queue.retain(|entry| {
-                clients.get(entry.client).and_then(|client| client.ticket) == Some(entry.ticket)
-            });
-        }
-        pool.queue.push_back(Entry {
+        pool.waiting += 1;
+        let entry = Entry {
             client: id,
             ticket: self.ticket,
+        };
+        pool.line_up(client, entry);
+        // Those who left have left void entries behind.
+        let clients = &self.clients;
+        pool.sweep(|entry| {
+            clients.get(entry.client).and_then(|client| client.ticket) == Some(entry.ticket)
         });
-        pool.waiting += 1;
         self.due.push(pool_id);
         self.watch_closely();
     }
 
     /// The first that waits.
     pub(super) fn first_waiting(&mut self, pool: PoolId) -> Option<Id> {
+        if !self.pools[pool.0].lanes.is_empty() {
+            return self.first_by_class(pool);
+        }
         let pool = &mut self.pools[pool.0];
         while let Some(entry) = pool.queue.front() {
             let client = self.clients.get(entry.client);
@@ -463,8 +474,12 @@ impl Serving {
             let client = self.clients.get(entry.client);
             client.and_then(|client| client.ticket) == Some(entry.ticket)
         };
-        let entries = self.pools[pool.0].queue.iter();
-        entries.filter(valid).map(|entry| entry.client).collect()
+        let entries = self.pools[pool.0].entries();
+        entries
+            .into_iter()
+            .filter(valid)
+            .map(|entry| entry.client)
+            .collect()
     }
 
     /// Takes a client out of the queue.
@@ -474,10 +489,14 @@ impl Serving {
             && let Some(pool) = client.pool
         {
             let pool = &mut self.pools[pool.0];
-            pool.waiting -= 1;
+            let class = client.lane;
+            pool.step_out(client);
             let waited = self.now.saturating_duration_since(client.since);
             pool.totals.wait += waited;
             pool.histograms.wait.observe(waited);
+            if class != 0 {
+                self.waited(class, waited);
+            }
         }
     }
 
@@ -491,6 +510,7 @@ impl Serving {
                 pool,
                 ticket,
                 client: client.serial,
+                class: client.lane,
                 since: client.since,
             };
             self.log_waited(&waited);
@@ -542,6 +562,10 @@ impl Serving {
             Stage::Joining(joining) => self.parameters.intern(joining.wanted.clone()),
             _ => client.set,
         };
+        if client.class != 0 && matches!(client.stage, Stage::Ready) {
+            server.class = client.class;
+            begin_work(&mut self.classes, client.class);
+        }
         if server.set == wanted && matches!(client.stage, Stage::Ready) {
             return true;
         }
@@ -560,7 +584,9 @@ impl Serving {
         }
         loop {
             let pool = &self.pools[id.0];
-            let wanted = pool.waiting > pool.connecting && pool.idle.is_empty();
+            let wanted = pool.waiting > pool.connecting
+                && pool.idle.is_empty()
+                && (pool.lanes.is_empty() || self.demand(pool) > pool.connecting);
             if !wanted || pool.servers >= pool.size || pool.retry_at.is_some_and(|at| at > self.now)
             {
                 return;

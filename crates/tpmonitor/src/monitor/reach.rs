@@ -71,6 +71,7 @@ impl Serving {
             cancels: 0,
             since: now,
             used_at: now,
+            class: 0,
             asked_at: None,
             condemned: false,
             counted: relay::server::Counts::default(),

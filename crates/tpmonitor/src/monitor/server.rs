@@ -2,6 +2,7 @@
 
 use super::Serving;
 use super::checks::Checking;
+use super::classes::ClassId;
 use super::client::Stage;
 use super::lookup::Looking;
 use super::pool::{PoolId, Purpose, Spelling, Welcome};
@@ -89,6 +90,8 @@ pub(super) struct Server {
     pub(super) cancels: usize,
     pub(super) since: Instant,
     pub(super) used_at: Instant,
+    /// The class that it works for.
+    pub(super) class: ClassId,
     /// Since when it has been at what it was asked last.
     pub(super) asked_at: Option<Instant>,
     /// To be closed as soon as it is free.
@@ -475,6 +478,11 @@ impl Serving {
         if !server.relay.is_quiet() {
             return;
         }
+        if server.class != 0 {
+            let class = std::mem::take(&mut server.class);
+            self.end_work(class);
+            return self.tidy(id);
+        }
         let pool_id = server.pool;
         let session = std::mem::take(&mut server.session);
         if server.relay.status() != b'I' {
@@ -507,6 +515,7 @@ impl Serving {
     fn remove_server(&mut self, id: Id) -> Option<Server> {
         let server = self.servers.remove(id)?;
         self.one_less(server.pool);
+        self.end_work(server.class);
         let pool = &mut self.pools[server.pool.0];
         pool.connecting -= usize::from(!server.stands());
         pool.idle.retain(|idle| *idle != id);

@@ -10,6 +10,7 @@
 mod admin;
 mod auth;
 mod cancel;
+mod classes;
 mod cluster;
 mod differential;
 mod gate;

@@ -168,7 +168,14 @@ fn who_waited_is_written_down() {
     let lines = read(&path);
     assert_eq!(
         lines[0],
-        ["pool", "ticket", "client", "enqueued_us", "dispatched_us"]
+        [
+            "pool",
+            "ticket",
+            "client",
+            "enqueued_us",
+            "dispatched_us",
+            "class"
+        ]
     );
     let number = |cell: &String| cell.parse::<u64>().unwrap();
     let rows: Vec<Vec<u64>> = lines[1..]
