@@ -39,5 +39,5 @@ pub use config::{
     UserRules, Wants,
 };
 pub use error::Error;
-pub use monitor::{Handle, Monitor, Reread};
+pub use monitor::{Handle, Monitor, Reread, Successor};
 pub use tls::TlsError;

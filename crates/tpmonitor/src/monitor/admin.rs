@@ -32,7 +32,7 @@ struct Table {
 
 type Said = Result<Vec<u8>, (&'static str, String)>;
 
-const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, CLASSES, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, SHUTDOWN";
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, CLASSES, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, UPGRADE, SHUTDOWN";
 
 impl Serving {
     /// Whether a client wants the monitor itself.
@@ -156,6 +156,10 @@ impl Serving {
                 self.kill(Some(database));
                 done("KILL")
             }
+            ["upgrade"] => match self.start_next() {
+                Ok(()) => done("UPGRADE"),
+                Err(error) => Err(("55000", error)),
+            },
             ["shutdown"] => {
                 self.stop();
                 done("SHUTDOWN")

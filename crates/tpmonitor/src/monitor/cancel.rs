@@ -14,13 +14,20 @@ use std::time::Instant;
 /// Code of `CancelRequest` in place of a protocol version.
 const CANCEL_CODE: u32 = 80_877_102;
 
+/// Who wants to know that a request has arrived, which is what clients wait for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asker {
+    /// A connection that asked for it: it is closed then.
+    Client(Id),
+    /// The next monitor, by a number of its own.
+    Next(u64),
+}
+
 /// A connection that carries a cancel request to a server.
 pub(super) struct Cancel {
     conn: Conn,
     server: Id,
-    /// The connection that asked for it: it is closed when the request has arrived, which is what
-    /// clients wait for.
-    asker: Id,
+    asker: Asker,
     packet: Vec<u8>,
     /// It goes as the session does that it is for: under TLS, to a server of this name.
     tls: Option<(PoolId, String)>,
@@ -31,11 +38,11 @@ pub(super) struct Cancel {
 
 impl Serving {
     /// Cancels what the session with this key does, if there is one. False when the request is on
-    /// its way to a server: the connection that asked has to stay until it has arrived.
-    pub(super) fn cancel(&mut self, asker: Id, process_id: u32, key: &[u8]) -> bool {
+    /// its way to a server, or to the monitor before this one: who asked has to wait until it has arrived.
+    pub(super) fn cancel(&mut self, asker: Asker, process_id: u32, key: &[u8]) -> bool {
         self.counted.cancels += 1;
         let Some((id, client)) = self.session(process_id, key) else {
-            return true;
+            return !self.ask_before(asker, process_id, key);
         };
         // A server that is being given its client's parameters has not seen the request yet.
         if (client.ticket.is_some() || client.settling) && matches!(client.stage, Stage::Ready) {
@@ -91,7 +98,7 @@ impl Serving {
 
     /// Sends a request to a server. Until it has arrived, the server stays with its client: one that
     /// arrives late must not meet another's request.
-    fn cancel_at(&mut self, asker: Id, server_id: Id) -> bool {
+    fn cancel_at(&mut self, asker: Asker, server_id: Id) -> bool {
         let Some(server) = self.servers.get_mut(server_id) else {
             return false;
         };
@@ -187,7 +194,7 @@ impl Serving {
         let Some(cancel) = self.cancels.remove(id) else {
             return;
         };
-        self.drop_client(cancel.asker);
+        self.conclude(cancel.asker);
         if let Some(server) = self.servers.get_mut(cancel.server) {
             server.cancels -= 1;
             self.settle(cancel.server);

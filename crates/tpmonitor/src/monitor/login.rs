@@ -1,5 +1,6 @@
 //! How clients get in.
 
+use super::cancel::Asker;
 use super::client::Stage;
 use super::pool::Spelling;
 use super::secure::HANDSHAKE;
@@ -105,7 +106,7 @@ impl Serving {
                 Some(length)
             }
             First::Cancel { process_id, key } => {
-                if self.cancel(id, process_id, &key) {
+                if self.cancel(Asker::Client(id), process_id, &key) {
                     self.drop_client(id);
                 } else if let Some(client) = self.clients.get_mut(id) {
                     client.stage = Stage::Leaving;

@@ -59,6 +59,7 @@ impl Serving {
                 self.let_in(super::pool::PoolId(index));
             }
         }
+        self.check_succession();
         if let Some(limit) = self.stopping {
             self.end_idle_clients();
             self.done |= self.clients.len() == 0 || limit <= self.now;
