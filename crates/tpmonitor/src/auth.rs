@@ -2,7 +2,7 @@
 
 use crate::config::{Auth, ChannelBinding as Wanted, Kept, Secret};
 use crate::messages::{message, string};
-use crate::scram::{Exchange, Verifier, equal, random};
+use crate::scram::{Exchange, Keys, Prover, Verifier, equal, random};
 use md5::{Digest as _, Md5};
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{
@@ -24,8 +24,8 @@ pub(crate) enum Challenge {
 pub(crate) enum Verdict {
     /// Another message is awaited.
     More,
-    /// The client is who it says.
-    Known,
+    /// The client is who it says; what its proof shows of its password.
+    Known(Option<Keys>),
     /// It is not, or what it sent makes no sense.
     Refused,
 }
@@ -88,7 +88,7 @@ impl Challenge {
                     format!("md5{}", hex(&Md5::digest(salted)))
                 });
                 match expected {
-                    Some(expected) if equal(expected.as_bytes(), given) => Verdict::Known,
+                    Some(expected) if equal(expected.as_bytes(), given) => Verdict::Known(None),
                     _ => Verdict::Refused,
                 }
             }
@@ -107,14 +107,14 @@ impl Challenge {
                 Verdict::More
             }
             Self::ScramLast(exchange) => {
-                let Some(last) = exchange.last(body) else {
+                let Some((last, keys)) = exchange.last(body) else {
                     return Verdict::Refused;
                 };
                 message(out, b'R', |out| {
                     out.extend_from_slice(&12_u32.to_be_bytes());
                     out.extend_from_slice(last.as_bytes());
                 });
-                Verdict::Known
+                Verdict::Known(Some(keys))
             }
         }
     }
@@ -148,21 +148,16 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// The mechanism to take of those that a server offers.
-    fn choose(self, offered: &[u8]) -> Result<(&'static str, ChannelBinding), String> {
+    fn choose(self, offered: &[u8]) -> Result<(&'static str, Binding), String> {
         let mut names = offered.split(|&byte| byte == 0);
         let bindable = names
             .clone()
             .any(|name| name == SCRAM_SHA_256_PLUS.as_bytes());
         let found = match (self.wanted, self.hash) {
-            (Wanted::Disable, _) | (Wanted::Prefer, None) => {
-                (SCRAM_SHA_256, ChannelBinding::unsupported())
-            }
-            (_, Some(hash)) if bindable => (
-                SCRAM_SHA_256_PLUS,
-                ChannelBinding::tls_server_end_point(hash),
-            ),
+            (Wanted::Disable, _) | (Wanted::Prefer, None) => (SCRAM_SHA_256, Binding::Unsupported),
+            (_, Some(hash)) if bindable => (SCRAM_SHA_256_PLUS, Binding::EndPoint(hash)),
             (Wanted::Require, _) => return Err(UNBOUND.to_owned()),
-            (Wanted::Prefer, Some(_)) => (SCRAM_SHA_256, ChannelBinding::unrequested()),
+            (Wanted::Prefer, Some(_)) => (SCRAM_SHA_256, Binding::Unrequested),
         };
         if names.any(|name| name == found.0.as_bytes()) {
             Ok(found)
@@ -172,12 +167,81 @@ impl Channel {
     }
 }
 
+/// What is said to a server of binding.
+enum Binding {
+    Unsupported,
+    Unrequested,
+    EndPoint(Vec<u8>),
+}
+
+/// A proof under way: from the password, or from what a client's own proof has shown.
+enum Proof {
+    Password(Box<ScramSha256>),
+    Keys(Box<Prover>),
+}
+
+impl Proof {
+    /// It and its first message.
+    fn begin(secret: Kept, binding: Binding) -> Option<(Self, Vec<u8>)> {
+        match secret {
+            Kept::Plain(password, _) => {
+                let binding = match binding {
+                    Binding::Unsupported => ChannelBinding::unsupported(),
+                    Binding::Unrequested => ChannelBinding::unrequested(),
+                    Binding::EndPoint(hash) => ChannelBinding::tls_server_end_point(hash),
+                };
+                let scram = ScramSha256::new(password.as_bytes(), binding);
+                let first = scram.message().to_vec();
+                Some((Self::Password(Box::new(scram)), first))
+            }
+            Kept::Keys(keys) => {
+                let (header, bound) = match binding {
+                    Binding::Unsupported => ("n,,", Vec::new()),
+                    Binding::Unrequested => ("y,,", Vec::new()),
+                    Binding::EndPoint(hash) => ("p=tls-server-end-point,,", hash),
+                };
+                let (prover, first) = Prover::new(*keys, header, &bound);
+                Some((Self::Keys(Box::new(prover)), first.into_bytes()))
+            }
+            Kept::Md5(_) | Kept::Scram(_) => None,
+        }
+    }
+
+    fn prove(&mut self, data: &[u8]) -> Result<Vec<u8>, String> {
+        match self {
+            Self::Password(scram) => {
+                scram.update(data).map_err(|error| error.to_string())?;
+                Ok(scram.message().to_vec())
+            }
+            Self::Keys(prover) => {
+                let proof = prover.prove(data).ok_or_else(|| NONSENSE.to_owned())?;
+                Ok(proof.into_bytes())
+            }
+        }
+    }
+
+    fn finish(self, data: &[u8]) -> Result<(), String> {
+        let why = match self {
+            Self::Password(mut scram) => match scram.finish(data) {
+                Ok(()) => return Ok(()),
+                Err(error) => error.to_string(),
+            },
+            Self::Keys(prover) if prover.is_answered(data) => return Ok(()),
+            Self::Keys(_) => "its signature is wrong".to_owned(),
+        };
+        Err(format!(
+            "the server could not prove that it knows the password: {why}"
+        ))
+    }
+}
+
+const NONSENSE: &str = "the server's request for authentication makes no sense";
 const UNBOUND: &str = "the server does not bind authentication to the encrypted connection, and channel_binding=require asks for it";
 
 /// The monitor's own log-in to a server.
 #[derive(Default)]
 pub(crate) struct Login {
-    scram: Option<ScramSha256>,
+    scram: Option<Proof>,
     bound: bool,
 }
 
@@ -191,13 +255,13 @@ impl Login {
         body: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
-        const NONSENSE: &str = "the server's request for authentication makes no sense";
         let (&code, data) = body.split_first_chunk().ok_or(NONSENSE)?;
-        let plain = || {
-            secret.and_then(Secret::plain).ok_or_else(|| {
-                format!("the server asks for the password of user \"{user}\", which the TP monitor does not know; add it to the auth file, to [users] or to the server's connection string")
-            })
+        let unknown = || {
+            format!(
+                "the server asks for the password of user \"{user}\", which the TP monitor does not know; add it to the auth file, to [users] or to the server's connection string"
+            )
         };
+        let plain = || secret.and_then(Secret::plain).ok_or_else(unknown);
         match i32::from_be_bytes(code) {
             0 if self.scram.is_some() => {
                 Err("the server ended authentication without proof of its own".to_owned())
@@ -226,26 +290,26 @@ impl Login {
             10 => {
                 let (mechanism, binding) = channel.choose(data)?;
                 self.bound = mechanism == SCRAM_SHA_256_PLUS;
-                let scram = ScramSha256::new(plain()?.as_bytes(), binding);
+                let kept = secret.map(|secret| secret.0.clone());
+                let begun = kept.and_then(|kept| Proof::begin(kept, binding));
+                let (scram, first) = begun.ok_or_else(unknown)?;
                 message(out, b'p', |out| {
                     string(out, mechanism.as_bytes());
-                    out.extend_from_slice(&crate::messages::word(scram.message().len()));
-                    out.extend_from_slice(scram.message());
+                    out.extend_from_slice(&crate::messages::word(first.len()));
+                    out.extend_from_slice(&first);
                 });
                 self.scram = Some(scram);
                 Ok(())
             }
             11 => {
                 let scram = self.scram.as_mut().ok_or(NONSENSE)?;
-                scram.update(data).map_err(|error| error.to_string())?;
-                message(out, b'p', |out| out.extend_from_slice(scram.message()));
+                let proof = scram.prove(data)?;
+                message(out, b'p', |out| out.extend_from_slice(&proof));
                 Ok(())
             }
             12 => {
-                let mut scram = self.scram.take().ok_or(NONSENSE)?;
-                scram.finish(data).map_err(|error| {
-                    format!("the server could not prove that it knows the password: {error}")
-                })
+                let scram = self.scram.take().ok_or(NONSENSE)?;
+                scram.finish(data)
             }
             other => Err(format!(
                 "the server asks for authentication method {other}; the TP monitor knows trust, password, md5 and scram-sha-256: change pg_hba.conf for user \"{user}\""

@@ -34,9 +34,10 @@ mod statements;
 mod tls;
 
 pub use config::{
-    Auth, ChannelBinding, ClientTls, Config, ConfigError, Database, Listen, Place, Pooling,
-    ReadFrom, Route, RouteError, Rules, Secret, ServerTls, SessionState, TlsMode, Wants,
+    Auth, ChannelBinding, Class, ClientTls, Config, ConfigError, Database, Listen, Lookup, Place,
+    Pooling, ReadFrom, Route, RouteError, Rules, Secret, ServerTls, SessionState, TlsMode,
+    UserRules, Wants,
 };
 pub use error::Error;
-pub use monitor::{Handle, Monitor, Reread};
+pub use monitor::{Handle, Monitor, Reread, Successor};
 pub use tls::TlsError;

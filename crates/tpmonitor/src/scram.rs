@@ -87,6 +87,14 @@ impl Verifier {
     }
 }
 
+/// What a log-in by SCRAM shows of a password: enough for a log-in of one's own, where the other side keeps
+/// the same verifier, but not the password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Keys {
+    client: Hash,
+    server: Hash,
+}
+
 /// One authentication under way.
 pub(crate) struct Exchange {
     verifier: Verifier,
@@ -159,8 +167,8 @@ impl Exchange {
         Some(first)
     }
 
-    /// Reads the client's proof; the server's last message if it is right.
-    pub(crate) fn last(&self, message: &[u8]) -> Option<String> {
+    /// Reads the client's proof; if it is right, the server's last message, and what the proof shows.
+    pub(crate) fn last(&self, message: &[u8]) -> Option<(String, Keys)> {
         let message = std::str::from_utf8(message).ok()?;
         let (without, proof) = message.rsplit_once(",p=")?;
         let mut parts = without.split(',');
@@ -180,7 +188,62 @@ impl Exchange {
             return None;
         }
         let signature = hmac(&self.verifier.server, &said);
-        Some(format!("v={}", STANDARD.encode(signature)))
+        let keys = Keys {
+            client: key,
+            server: self.verifier.server,
+        };
+        Some((format!("v={}", STANDARD.encode(signature)), keys))
+    }
+}
+
+/// A log-in with keys in place of the password (RFC 5802, section 3, from `ClientKey` on).
+pub(crate) struct Prover {
+    keys: Keys,
+    nonce: String,
+    /// What is said of binding, and what it is bound to.
+    gs2: Vec<u8>,
+    /// Client's first message without the header; later the whole `AuthMessage`.
+    said: String,
+}
+
+impl Prover {
+    /// Begins; gives the client's first message. `header` is that of GS2, `bound` what it binds to.
+    pub(crate) fn new(keys: Keys, header: &str, bound: &[u8]) -> (Self, String) {
+        let nonce = STANDARD.encode(random::<NONCE_BYTES>());
+        let said = format!("n=,r={nonce}");
+        let first = format!("{header}{said}");
+        let gs2 = [header.as_bytes(), bound].concat();
+        let prover = Self {
+            keys,
+            nonce,
+            gs2,
+            said,
+        };
+        (prover, first)
+    }
+
+    /// Reads the server's first message; the proof.
+    pub(crate) fn prove(&mut self, message: &[u8]) -> Option<String> {
+        let message = std::str::from_utf8(message).ok()?;
+        let nonce = message.split(',').next()?.strip_prefix("r=")?;
+        if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
+            return None;
+        }
+        let without = format!("c={},r={nonce}", STANDARD.encode(&self.gs2));
+        self.said = format!("{},{message},{without}", self.said);
+        let stored = Sha256::digest(self.keys.client);
+        let mut proof = hmac(&stored, &[self.said.as_bytes()]);
+        for (byte, key) in proof.iter_mut().zip(self.keys.client) {
+            *byte ^= key;
+        }
+        Some(format!("{without},p={}", STANDARD.encode(proof)))
+    }
+
+    /// Reads the server's last message: whether it knows the verifier, too.
+    pub(crate) fn is_answered(&self, message: &[u8]) -> bool {
+        let signature = hmac(&self.keys.server, &[self.said.as_bytes()]);
+        let expected = format!("v={}", STANDARD.encode(signature));
+        equal(message, expected.as_bytes())
     }
 }
 
@@ -205,11 +268,40 @@ mod tests {
         let mut server = Exchange::new(verifier, None);
         let first = server.first(client.message(), false).unwrap();
         client.update(first.as_bytes()).unwrap();
-        let Some(last) = server.last(client.message()) else {
+        let Some((last, _)) = server.last(client.message()) else {
             return false;
         };
         client.finish(last.as_bytes()).unwrap();
         true
+    }
+
+    #[test]
+    fn keys_that_a_proof_has_shown_serve_where_the_verifier_is_the_same() {
+        let verifier = Verifier::of_password("pencil");
+        let mut client = ScramSha256::new(b"pencil", ChannelBinding::unsupported());
+        let mut server = Exchange::new(Some(verifier.clone()), None);
+        let first = server.first(client.message(), false).unwrap();
+        client.update(first.as_bytes()).unwrap();
+        let (_, keys) = server.last(client.message()).unwrap();
+        let converse = |verifier: Verifier, header: &str, bound: &[u8]| {
+            let binds = !bound.is_empty();
+            let mut server = Exchange::new(Some(verifier), binds.then_some(bound));
+            let (mut prover, first) = Prover::new(keys.clone(), header, bound);
+            let first = server.first(first.as_bytes(), binds).unwrap();
+            let proof = prover.prove(first.as_bytes()).unwrap();
+            let (last, _) = server.last(proof.as_bytes())?;
+            assert!(!prover.is_answered(b"v=AAAA"));
+            Some(prover.is_answered(last.as_bytes()))
+        };
+        assert_eq!(converse(verifier.clone(), "n,,", b""), Some(true));
+        let header = "p=tls-server-end-point,,";
+        assert_eq!(converse(verifier, header, b"hash"), Some(true));
+        // The same password under another salt.
+        assert_eq!(converse(Verifier::of_password("pencil"), "n,,", b""), None);
+        let (mut prover, _) = Prover::new(keys.clone(), "n,,", b"");
+        for bad in [&b""[..], b"r=other,s=AAAA,i=1", b"\xff"] {
+            assert_eq!(prover.prove(bad), None, "{bad:?}");
+        }
     }
 
     /// The other side is rust-postgres's implementation.
@@ -229,7 +321,7 @@ mod tests {
             let mut server = Exchange::new(Some(verifier.clone()), ours);
             let first = server.first(client.message(), bound)?;
             client.update(first.as_bytes()).unwrap();
-            server.last(client.message())
+            server.last(client.message()).map(|(last, _)| last)
         };
         let end_point = |hash: &[u8]| ChannelBinding::tls_server_end_point(hash.to_vec());
         assert!(converse(Some(b"hash"), end_point(b"hash"), true).is_some());
@@ -283,6 +375,7 @@ mod tests {
         assert_eq!(
             exchange
                 .last(b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
+                .map(|(last, _)| last)
                 .as_deref(),
             Some("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=")
         );
@@ -306,7 +399,7 @@ mod tests {
         let mut exchange = Exchange::new(Some(Verifier::of_password("x")), None);
         exchange.first(b"n,,n=,r=abc", false).unwrap();
         for bad in [&b""[..], b"c=biws", b"c=biws,r=abc,p=AAAA", b",p=,p="] {
-            assert_eq!(exchange.last(bad), None, "{bad:?}");
+            assert!(exchange.last(bad).is_none(), "{bad:?}");
         }
     }
 }

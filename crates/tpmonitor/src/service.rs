@@ -2,9 +2,10 @@
 //! `sd_notify(3)`).
 //!
 //! Sockets that the manager holds outlive the monitor: while one ends and the next begins, clients wait
-//! to be accepted and none is refused.
+//! to be accepted and none is refused. A monitor that starts the next one hands its sockets over alike.
 
 use crate::config::Listen;
+use crate::monitor::HANDED_OVER;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{SocketAddrAny, SocketAddrUnix, getsockname, sockopt};
@@ -19,10 +20,24 @@ use std::time::Duration;
 /// The first descriptor that is handed over.
 const FIRST: RawFd = 3;
 
+/// The process that hands over, the channel to it, and sockets, each with whether a manager holds it.
+type HandedOver = (u32, RawFd, Vec<(RawFd, bool)>);
+
+/// A socket that was handed over.
+#[derive(Debug)]
+struct Handed {
+    at: Listen,
+    fd: OwnedFd,
+    /// A service manager holds it.
+    held: bool,
+}
+
 /// What the process was started with.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
-    sockets: Vec<(Listen, OwnedFd)>,
+    sockets: Vec<Handed>,
+    /// The channel to the monitor that has started this one.
+    pub(crate) predecessor: Option<OwnedFd>,
     notifier: Option<UnixDatagram>,
     /// How often the manager wants to hear that all is well.
     pub(crate) watchdog: Option<Duration>,
@@ -38,27 +53,39 @@ impl Service {
         if ours("LISTEN_PID") {
             let count = number("LISTEN_FDS").and_then(|count| RawFd::try_from(count).ok());
             for fd in (FIRST..).take(usize::try_from(count.unwrap_or(0)).unwrap_or(0)) {
-                sockets.extend(taken(fd));
+                sockets.extend(socket(fd, true));
             }
+        }
+        let mut predecessor = None;
+        let handed = variable(HANDED_OVER);
+        if let Some((parent, channel, listed)) = handed.as_deref().and_then(handed_over)
+            && parent == std::os::unix::process::parent_id()
+        {
+            predecessor = Some(owned(channel));
+            let listed = listed.into_iter();
+            sockets.extend(listed.filter_map(|(fd, held)| socket(fd, held)));
         }
         let half = |us: u64| Duration::from_micros(us / 2);
         let for_us = variable("WATCHDOG_PID").is_none() || ours("WATCHDOG_PID");
         Self {
             sockets,
+            predecessor,
             notifier: variable("NOTIFY_SOCKET").and_then(|name| notifier(&name)),
             watchdog: number("WATCHDOG_USEC").filter(|_| for_us).map(half),
         }
     }
 
-    /// The socket for this address, if it was handed over.
-    pub(crate) fn take(&mut self, at: &Listen) -> Option<OwnedFd> {
-        let index = self.sockets.iter().position(|(known, _)| known == at)?;
-        Some(self.sockets.swap_remove(index).1)
+    /// The socket for this address, if it was handed over, and whether a service manager holds it.
+    pub(crate) fn take(&mut self, at: &Listen) -> Option<(OwnedFd, bool)> {
+        let index = self.sockets.iter().position(|socket| socket.at == *at)?;
+        let Handed { fd, held, .. } = self.sockets.swap_remove(index);
+        Some((fd, held))
     }
 
-    /// Sockets that nobody has asked for.
-    pub(crate) fn rest(&mut self) -> Vec<(Listen, OwnedFd)> {
-        std::mem::take(&mut self.sockets)
+    /// Closes sockets that nobody has asked for; where they listened.
+    pub(crate) fn rest(&mut self) -> Vec<Listen> {
+        let sockets = std::mem::take(&mut self.sockets);
+        sockets.into_iter().map(|socket| socket.at).collect()
     }
 
     /// Tells the manager something.
@@ -70,22 +97,41 @@ impl Service {
     }
 }
 
-/// A descriptor that was handed over, if it is a socket that listens.
-fn taken(fd: RawFd) -> Option<(Listen, OwnedFd)> {
-    // SAFETY: the manager has handed this descriptor over to this very process (LISTEN_PID), and
-    // nothing else of it uses the numbers that are given this way.
+/// What the monitor before this one has handed over.
+fn handed_over(text: &str) -> Option<HandedOver> {
+    let mut parts = text.split(':');
+    let (parent, channel) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    let listed = parts.next()?.split(',').filter(|text| !text.is_empty());
+    let listed = listed.map(|text| {
+        let number = text.trim_end_matches('h');
+        Some((number.parse().ok()?, number != text))
+    });
+    Some((parent, channel, listed.collect::<Option<_>>()?))
+}
+
+fn owned(fd: RawFd) -> OwnedFd {
+    // SAFETY: whoever has started this very process (LISTEN_PID, or its parent) has handed this descriptor
+    // over to it, and nothing else of it uses the numbers that are given this way.
     #[expect(
         unsafe_code,
         reason = "there is no safe way to own an inherited descriptor"
     )]
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // Children of this process have nothing to do with it.
+    let _ = fcntl_setfd(&fd, FdFlags::CLOEXEC);
+    fd
+}
+
+/// A descriptor that was handed over, if it is a socket that listens.
+fn socket(fd: RawFd, held: bool) -> Option<Handed> {
+    let fd = owned(fd);
     if sockopt::socket_acceptconn(&fd) != Ok(true) {
         return None;
     }
     let flags = fcntl_getfl(&fd).ok()? | OFlags::NONBLOCK;
     fcntl_setfl(&fd, flags).ok()?;
-    fcntl_setfd(&fd, FdFlags::CLOEXEC).ok()?;
-    Some((name_of(getsockname(&fd).ok()?)?, fd))
+    let at = name_of(getsockname(&fd).ok()?)?;
+    Some(Handed { at, fd, held })
 }
 
 fn name_of(name: SocketAddrAny) -> Option<Listen> {
@@ -108,4 +154,19 @@ fn notifier(name: &str) -> Option<UnixDatagram> {
     socket.connect_addr(&address).ok()?;
     socket.set_nonblocking(true).ok()?;
     Some(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_monitor_hands_over() {
+        let read = handed_over("77:9:5,6h");
+        assert_eq!(read, Some((77, 9, vec![(5, false), (6, true)])));
+        assert_eq!(handed_over("77:9:"), Some((77, 9, Vec::new())));
+        for bad in ["", "77", "77:9", "x:9:5", "77:9:x"] {
+            assert_eq!(handed_over(bad), None, "{bad}");
+        }
+    }
 }

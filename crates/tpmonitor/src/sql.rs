@@ -139,6 +139,30 @@ fn sets_access(word: &[u8]) -> bool {
         || name.eq_ignore_ascii_case(b"default_transaction_read_only")
 }
 
+/// The database that a text drops, which is to be its only statement.
+pub(crate) fn dropped_database(text: &[u8]) -> Option<Vec<u8>> {
+    // Most texts are told by their first letter.
+    if text.first()? | 0x20 != b'd' {
+        return None;
+    }
+    let mut words = Words(text);
+    let mut next_is = |name: &[u8]| {
+        words
+            .next()
+            .is_some_and(|word| word.eq_ignore_ascii_case(name))
+    };
+    if !next_is(b"DROP") || !next_is(b"DATABASE") {
+        return None;
+    }
+    let word = words.next()?;
+    let name = if word.eq_ignore_ascii_case(b"IF") {
+        words.nth(1)?
+    } else {
+        word
+    };
+    identifier(name)
+}
+
 fn statement(
     first: &[u8],
     words: &mut Words<'_>,
@@ -320,6 +344,31 @@ fn after_comment(mut text: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn databases_that_are_dropped() {
+        for text in [
+            "DROP DATABASE shop",
+            "drop /* all */ database if exists Shop;",
+            "DROP DATABASE \"shop\" WITH (FORCE)\0",
+        ] {
+            assert_eq!(
+                dropped_database(text.as_bytes()).as_deref(),
+                Some(&b"shop"[..]),
+                "{text}"
+            );
+        }
+        for text in [
+            "",
+            "DROP TABLE shop",
+            "DROP DATABASE",
+            "DROP DATABASE IF",
+            "SELECT 1",
+            "d",
+        ] {
+            assert_eq!(dropped_database(text.as_bytes()), None, "{text}");
+        }
+    }
 
     fn read(text: &str) -> Meaning {
         meaning(text.as_bytes(), |name| {

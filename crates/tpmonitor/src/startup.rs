@@ -139,6 +139,15 @@ fn startup(version: u32, mut data: &[u8]) -> Result<Startup, BadStart> {
 }
 
 impl Startup {
+    /// A parameter by its name.
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
+        let found = self
+            .parameters
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.as_str())
+    }
+
     /// Whether a session for physical replication is asked for; one for logical replication is in a
     /// database as all others are.
     pub(crate) fn replicates(&self) -> bool {

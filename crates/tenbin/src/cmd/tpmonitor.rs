@@ -2,11 +2,12 @@
 
 use crate::exit::{Answer, Class, Failure, Result};
 use clap::ValueEnum;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use tenbin_tpmonitor::{Config, Handle, Listen, Monitor, Pooling, Reread, Route};
+use std::process::Command;
+use tenbin_tpmonitor::{Config, Handle, Listen, Monitor, Pooling, Reread, Route, Successor};
 
 /// Where poolers of `PostgreSQL` are found.
 const USUAL_PORT: u16 = 6432;
@@ -41,7 +42,8 @@ Examples:
   tenbin tpmonitor --config /etc/tenbin/tpmonitor.toml
   psql -h 127.0.0.1 -p 6432 -d tenbin -c 'SHOW POOLS'
 
-SIGINT or SIGTERM lets transactions under way end; a second one does not.";
+SIGINT or SIGTERM lets transactions under way end; a second one does not.
+SIGUSR2 starts the program anew on the same sockets; this one serves its clients until they leave.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
@@ -127,6 +129,10 @@ pub(crate) fn run(args: &Args) -> Result {
     let reread: Reread = Box::new(move || told.read().map_err(|error| error.to_string()));
     let listen = config.listen.clone();
     let monitor = Monitor::service(config, args.config.is_some().then_some(reread))?;
+    let monitor = match successor() {
+        Ok(successor) => monitor.succeeded_by(successor),
+        Err(_) => monitor,
+    };
     heed_signals(monitor.handle())?;
     for address in monitor.addresses() {
         eprintln!("listening on {address}");
@@ -140,9 +146,20 @@ pub(crate) fn run(args: &Args) -> Result {
     Ok(Answer::Yes)
 }
 
+/// The program where it was found, as it is by then, with the same arguments.
+fn successor() -> std::io::Result<Successor> {
+    let program = std::env::current_exe()?;
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    Ok(Box::new(move || {
+        let mut command = Command::new(&program);
+        command.args(&arguments);
+        command
+    }))
+}
+
 /// The first SIGINT or SIGTERM asks for an orderly end, the second for any end.
 fn heed_signals(handle: Handle) -> std::io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGUSR2])?;
     std::thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
@@ -150,10 +167,11 @@ fn heed_signals(handle: Handle) -> std::io::Result<()> {
             for signal in signals.forever() {
                 match signal {
                     SIGHUP => handle.reload(),
+                    SIGUSR2 => handle.succeed(),
                     _ if asked => handle.stop_now(),
                     _ => handle.stop(),
                 }
-                asked |= signal != SIGHUP;
+                asked |= matches!(signal, SIGINT | SIGTERM);
             }
         })?;
     Ok(())

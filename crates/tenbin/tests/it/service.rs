@@ -210,3 +210,238 @@ fn too_few_descriptors_for_all_servers_refuse_nobody() {
     }
     manager.end(monitor);
 }
+
+/// A monitor by itself: it hands over to the next on a signal.
+struct Alone {
+    process: Child,
+    said: BufReader<std::process::ChildStderr>,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // It and the one that it has started; nobody else listens where these do.
+            let id = self.process.id().to_string();
+            let _ = Command::new("pkill").args(["-KILL", "-P", &id]).status();
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+    }
+}
+
+impl Alone {
+    fn start(server: &Embedded, listen: &[String]) -> Self {
+        let tenbin_wire::Address::Unix(socket) = &server.target().addresses[0] else {
+            unreachable!("an embedded server has a Unix socket")
+        };
+        let folder = socket.parent().unwrap().display();
+        let dsn = format!(
+            "host={folder} port={} user=postgres dbname=postgres",
+            server.port()
+        );
+        let mut process = Command::new(TENBIN)
+            .args(["tpmonitor", "--pool-size", "3", "--server", &dsn])
+            .args(listen.iter().flat_map(|at| ["--listen", at]))
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(process.stderr.take().unwrap());
+        let mut alone = Self { process, said };
+        alone.hear("listening on");
+        alone
+    }
+
+    /// Reads what it and those that it starts say, up to a line with this.
+    fn hear(&mut self, what: &str) -> String {
+        let mut line = String::new();
+        while !line.contains(what) {
+            line.clear();
+            let size = self.said.read_line(&mut line).unwrap();
+            assert!(size > 0, "ended before it said {what:?}");
+        }
+        line
+    }
+
+    fn signal(pid: u32, name: &str) {
+        let signal = format!("-{name}");
+        let kill = Command::new("kill")
+            .args([&signal, &pid.to_string()])
+            .status();
+        assert!(kill.unwrap().success());
+    }
+}
+
+/// The number behind `pid=` of a line.
+fn pid_in(line: &str) -> u32 {
+    let (_, rest) = line.split_once("pid=").unwrap();
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+    digits.unwrap().parse().unwrap()
+}
+
+struct Session {
+    socket: TcpStream,
+    key: [u8; 8],
+}
+
+impl Session {
+    fn begin(address: SocketAddr) -> Self {
+        let mut socket = come(address);
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"Z\0\0\0\x05I") {
+            read_more(&mut socket, &mut seen);
+        }
+        let head = b"K\0\0\0\x0c";
+        let at = seen.windows(5).position(|part| part == head).unwrap() + 5;
+        let key = seen[at..at + 8].try_into().unwrap();
+        Self { socket, key }
+    }
+
+    fn send(&mut self, sql: &str) {
+        let length = u32::try_from(sql.len() + 5).unwrap().to_be_bytes();
+        let message = [b"Q", &length[..], sql.as_bytes(), b"\0"].concat();
+        self.socket.write_all(&message).unwrap();
+    }
+
+    /// All up to and with the next `ReadyForQuery`.
+    fn answer(&mut self) -> String {
+        let mut seen = Vec::new();
+        while seen.len() < 6 || seen[seen.len() - 6..seen.len() - 1] != *b"Z\0\0\0\x05" {
+            read_more(&mut self.socket, &mut seen);
+        }
+        String::from_utf8_lossy(&seen).into_owned()
+    }
+
+    fn ask(&mut self, sql: &str) -> String {
+        self.send(sql);
+        self.answer()
+    }
+
+    /// Cancels what it does; returns when that has been taken.
+    fn cancel(&self, address: SocketAddr) {
+        let mut other = TcpStream::connect(address).unwrap();
+        let packet = [
+            &16_u32.to_be_bytes()[..],
+            &80_877_102_u32.to_be_bytes(),
+            &self.key,
+        ]
+        .concat();
+        other.write_all(&packet).unwrap();
+        assert_eq!(other.read_to_end(&mut Vec::new()).unwrap(), 0);
+    }
+}
+
+fn read_more(socket: &mut TcpStream, seen: &mut Vec<u8>) {
+    let mut part = [0; 4096];
+    let size = socket.read(&mut part).unwrap();
+    assert!(size > 0, "the connection was closed after {seen:?}");
+    seen.extend_from_slice(&part[..size]);
+}
+
+/// Those who are in stay, in whatever they are; those who come meanwhile get in; what is cancelled by the
+/// new one's door reaches a session of the old one; the old one ends with its last client, and leaves the
+/// sockets to the new one.
+#[test]
+fn one_monitor_hands_over_to_the_next_and_harms_nobody() {
+    let server = Embedded::start(Options::default()).unwrap();
+    let folder = TempDir::new().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let listen = [port.to_string(), folder.path().display().to_string()];
+    let mut first = Alone::start(&server, &listen);
+    let mut idle = Session::begin(port);
+    let mut busy = Session::begin(port);
+    assert!(
+        busy.ask("BEGIN; CREATE TABLE handed (n int)")
+            .ends_with('T')
+    );
+    let (done, stop) = (
+        std::sync::mpsc::channel::<()>(),
+        std::sync::mpsc::channel::<()>(),
+    );
+    let comer = std::thread::spawn(move || {
+        let mut count = 0;
+        while stop.1.try_recv().is_err() {
+            assert!(Session::begin(port).ask("SELECT 1").contains("SELECT 1"));
+            count += 1;
+            let _ = done.0.send(());
+        }
+        count
+    });
+    done.1.recv().unwrap();
+    Alone::signal(first.process.id(), "USR2");
+    let second = pid_in(&first.hear("the next TP monitor listens"));
+    for _ in 0..20 {
+        done.1.recv().unwrap();
+    }
+    stop.0.send(()).unwrap();
+    assert!(comer.join().unwrap() > 20);
+    assert!(idle.ask("SELECT 'still here'").contains("still here"));
+    assert!(
+        busy.ask("INSERT INTO handed VALUES (1); COMMIT")
+            .ends_with('I')
+    );
+    // Only the new one takes connections.
+    idle.send("SELECT pg_sleep(100)");
+    let mut fresh = Session::begin(port);
+    while !fresh.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'").contains("\0\x011") {}
+    idle.cancel(port);
+    assert!(idle.answer().contains("57014"));
+    assert!(
+        idle.ask("SELECT 'and after that'")
+            .contains("and after that")
+    );
+    // By the old one's own door, so to speak: it is the same.
+    fresh.send("SELECT pg_sleep(100)");
+    while !busy.ask("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'").contains("\0\x011") {}
+    fresh.cancel(port);
+    assert!(fresh.answer().contains("57014"));
+    drop((idle, busy));
+    assert!(first.process.wait().unwrap().success());
+    assert!(folder.path().join(".s.PGSQL.6432").exists());
+    assert!(fresh.ask("SELECT count(*) FROM handed").contains("\0\x011"));
+    Alone::signal(second, "TERM");
+    // Its end closes what it has of the first one's standard error.
+    let mut rest = String::new();
+    first.said.read_to_string(&mut rest).unwrap();
+    assert!(!folder.path().join(".s.PGSQL.6432").exists());
+}
+
+#[test]
+fn a_next_one_that_cannot_serve_changes_nothing() {
+    let server = Embedded::start(Options::default()).unwrap();
+    let folder = TempDir::new().unwrap();
+    let tenbin_wire::Address::Unix(socket) = &server.target().addresses[0] else {
+        unreachable!("an embedded server has a Unix socket")
+    };
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let file = folder.path().join("tpmonitor.toml");
+    let good = format!(
+        "listen = [\"{port}\"]\nauth = \"trust\"\nadmin_users = [\"postgres\"]\n[databases.\"*\"]\nserver = \"host={} port={}\"\n",
+        socket.parent().unwrap().display(),
+        server.port()
+    );
+    std::fs::write(&file, good).unwrap();
+    let mut process = Command::new(TENBIN)
+        .args(["tpmonitor", "--config"])
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(process.stderr.take().unwrap());
+    let mut alone = Alone { process, said };
+    alone.hear("listening on");
+    let mut session = Session::begin(port);
+    std::fs::write(&file, "listen = 7").unwrap();
+    Alone::signal(alone.process.id(), "USR2");
+    alone.hear("this one goes on");
+    assert!(session.ask("SELECT 1").contains("SELECT 1"));
+    assert!(Session::begin(port).ask("SELECT 1").contains("SELECT 1"));
+    drop(session);
+    Alone::signal(alone.process.id(), "TERM");
+    assert!(alone.process.wait().unwrap().success());
+}

@@ -1,8 +1,8 @@
 //! The configuration as TOML.
 
 use super::{
-    Auth, ClientTls, Config, Database, Pooling, ReadFrom, Route, Rules, Secret, SessionState,
-    TlsMode, userlist,
+    Auth, Class, ClientTls, Config, Database, Lookup, Pooling, ReadFrom, Route, Rules, Secret,
+    SessionState, TlsMode, UserRules, userlist,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -68,6 +68,8 @@ struct Document {
     session_state: Option<State>,
     pool_size: Option<usize>,
     max_server_connections: Option<usize>,
+    max_server_connections_per_user: Option<usize>,
+    max_server_connections_per_database: Option<usize>,
     max_clients: Option<usize>,
     max_clients_per_user: Option<usize>,
     max_clients_per_database: Option<usize>,
@@ -76,6 +78,9 @@ struct Document {
     max_prepared: Option<usize>,
     auth: Option<Method>,
     auth_file: Option<PathBuf>,
+    auth_user: Option<String>,
+    auth_query: Option<String>,
+    auth_dbname: Option<String>,
     hba_file: Option<PathBuf>,
     tls: Option<TlsMode>,
     tls_certificate: Option<PathBuf>,
@@ -101,7 +106,8 @@ struct Document {
     ignored_parameters: Vec<String>,
     queue_log: Option<PathBuf>,
     databases: BTreeMap<String, Entry>,
-    users: BTreeMap<String, String>,
+    users: BTreeMap<String, User>,
+    classes: Vec<ClassTable>,
 }
 
 #[derive(Deserialize)]
@@ -111,9 +117,72 @@ struct Entry {
     user: Option<String>,
     password: Option<String>,
     pool_size: Option<usize>,
+    max_server_connections: Option<usize>,
+    max_clients: Option<usize>,
     mode: Option<Mode>,
     read_from: Option<ReadFrom>,
     check_user: Option<String>,
+    auth_user: Option<String>,
+    auth_query: Option<String>,
+    auth_dbname: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassTable {
+    name: String,
+    #[serde(default)]
+    users: Vec<String>,
+    #[serde(default)]
+    databases: Vec<String>,
+    #[serde(default)]
+    application_names: Vec<String>,
+    #[serde(default)]
+    priority: i32,
+    #[serde(default)]
+    limit: usize,
+}
+
+/// A user: the password alone, or a table.
+#[derive(Default)]
+struct User(UserTable);
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct UserTable {
+    password: Option<String>,
+    pool_size: Option<usize>,
+    max_server_connections: Option<usize>,
+    max_clients: Option<usize>,
+    mode: Option<Mode>,
+}
+
+impl<'de> Deserialize<'de> for User {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> serde::de::Visitor<'de> for Either {
+            type Value = UserTable;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a password, or a table as { password = \"…\", pool_size = 5 }")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<UserTable, E> {
+                Ok(UserTable {
+                    password: Some(text.to_owned()),
+                    ..UserTable::default()
+                })
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(
+                self,
+                map: A,
+            ) -> Result<UserTable, A::Error> {
+                UserTable::deserialize(serde::de::value::MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer.deserialize_any(Either).map(Self)
+    }
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -218,7 +287,7 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     for (name, entry) in &file.databases {
         let database = database(entry, folder)
-            .map_err(|error| whole(format!("[databases.{name}] server: {error}")))?;
+            .map_err(|error| whole(format!("[databases.{name}] {error}")))?;
         config.databases.insert(name.clone(), database);
     }
     if config.databases.is_empty() {
@@ -229,10 +298,23 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     if let Some(listed) = &file.auth_file {
         config.users = userlist::read(&folder.join(listed))?;
     }
-    let own = file.users.iter();
-    config
-        .users
-        .extend(own.map(|(user, text)| (user.clone(), Secret::new(text))));
+    users(&file, &mut config).map_err(whole)?;
+    let classes = file.classes.iter().map(|class| Class {
+        name: class.name.clone(),
+        users: class.users.clone(),
+        databases: class.databases.clone(),
+        application_names: class.application_names.clone(),
+        priority: class.priority,
+        limit: class.limit,
+    });
+    config.classes = classes.collect();
+    config.check_classes().map_err(whole)?;
+    config.lookup = Lookup {
+        user: file.auth_user.clone(),
+        query: file.auth_query.clone(),
+        database: file.auth_dbname.clone(),
+    };
+    config.check_lookups().map_err(whole)?;
     numbers(&file, &mut config).map_err(whole)?;
     times(&file, &mut config);
     config.auth = match file.auth {
@@ -262,6 +344,32 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
+fn users(file: &Document, config: &mut Config) -> Result<(), String> {
+    for (name, User(user)) in &file.users {
+        if let Some(password) = &user.password {
+            config.users.insert(name.clone(), Secret::new(password));
+        }
+        let rules = UserRules {
+            pooling: user.mode.map(Pooling::from),
+            pool_size: at_least_one(user.pool_size)
+                .map_err(|why| format!("[users.{name}] {why}"))?,
+            max_server_connections: user.max_server_connections,
+            max_clients: user.max_clients,
+        };
+        if rules != UserRules::default() {
+            config.user_rules.insert(name.clone(), rules);
+        }
+    }
+    Ok(())
+}
+
+fn at_least_one(pool_size: Option<usize>) -> Result<Option<usize>, String> {
+    match pool_size {
+        Some(0) => Err("pool_size = 0: expected at least 1".to_owned()),
+        given => Ok(given),
+    }
+}
+
 /// TLS with clients: as far as they like where there is a certificate and no more is said.
 fn client_tls(file: &Document, folder: &Path) -> Result<ClientTls, String> {
     let usual = match &file.tls_certificate {
@@ -286,6 +394,18 @@ fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
             "max_server_connections",
             file.max_server_connections,
             &mut config.max_server_connections,
+            0,
+        ),
+        (
+            "max_server_connections_per_user",
+            file.max_server_connections_per_user,
+            &mut config.max_server_connections_per_user,
+            0,
+        ),
+        (
+            "max_server_connections_per_database",
+            file.max_server_connections_per_database,
+            &mut config.max_server_connections_per_database,
             0,
         ),
         ("max_clients", file.max_clients, &mut config.max_clients, 1),
@@ -363,7 +483,7 @@ fn database(entry: &Entry, folder: &Path) -> Result<Database, String> {
         places,
         tls,
         wants,
-    } = Route::parse(&entry.server, folder).map_err(|error| error.to_string())?;
+    } = Route::parse(&entry.server, folder).map_err(|error| format!("server: {error}"))?;
     let (user, name) = named(&entry.server);
     let password = entry.password.clone().or_else(|| {
         let given = user.then(|| target.password.clone());
@@ -379,8 +499,15 @@ fn database(entry: &Entry, folder: &Path) -> Result<Database, String> {
         name: name.then_some(target.database),
         user: own,
         password: password.as_deref().map(Secret::new),
-        pool_size: entry.pool_size,
+        pool_size: at_least_one(entry.pool_size)?,
         pooling: entry.mode.map(Pooling::from),
+        max_server_connections: entry.max_server_connections,
+        max_clients: entry.max_clients,
+        lookup: Lookup {
+            user: entry.auth_user.clone(),
+            query: entry.auth_query.clone(),
+            database: entry.auth_dbname.clone(),
+        },
     };
     database.check()?;
     Ok(database)

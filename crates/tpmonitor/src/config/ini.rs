@@ -2,8 +2,8 @@
 
 use super::file::ConfigError;
 use super::{
-    Auth, ClientTls, Config, Database, Listen, Place, Pooling, ReadFrom, Rules, Secret, ServerTls,
-    TlsMode, Wants, userlist,
+    Auth, ClientTls, Config, Database, Listen, Lookup, Place, Pooling, Rules, Secret, ServerTls,
+    TlsMode, UserRules, userlist,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -72,6 +72,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), Co
         let (key, value) = (key.trim(), value.trim());
         match section.as_str() {
             "databases" => reader.database(key, value),
+            "users" => reader.user(key, value),
             "pgbouncer" => reader.setting(key, value),
             other => {
                 reader
@@ -132,44 +133,88 @@ impl Reader<'_> {
             }
         }
         dsn.push_str("user=x");
-        let pooling = given.get("pool_mode").map(|mode| pooling(mode));
-        let size = given.get("pool_size").map(|size| number(size));
-        for key in given.keys() {
-            let known = [
-                "host",
-                "port",
-                "dbname",
-                "user",
-                "password",
-                "pool_mode",
-                "pool_size",
-            ];
-            if !known.contains(&key.as_str()) {
-                self.notes
-                    .push(format!("[databases] {name}: {key} has no effect here"));
-            }
-        }
+        let known = [
+            "host",
+            "port",
+            "dbname",
+            "user",
+            "password",
+            "pool_mode",
+            "pool_size",
+            "max_db_connections",
+            "max_db_client_connections",
+            "auth_user",
+            "auth_query",
+            "auth_dbname",
+        ];
+        self.note_unknown("databases", name, &given, &known);
         let database = Database {
             places: Target::places(&dsn)
                 .map_err(|error| error.to_string())?
                 .into_iter()
                 .map(|(host, address)| Place { host, address })
                 .collect(),
-            // Known when all has been read.
-            tls: ServerTls::default(),
-            wants: Wants::default(),
-            read_from: ReadFrom::default(),
             check_user: given.get("user").cloned(),
             name: given.get("dbname").cloned(),
             user: given.get("user").cloned(),
             password: given.get("password").map(|text| Secret::new(text)),
-            pool_size: size.transpose()?,
-            pooling: pooling.transpose()?,
+            pool_size: given
+                .get("pool_size")
+                .map(|text| number(text))
+                .transpose()?,
+            pooling: given
+                .get("pool_mode")
+                .map(|text| pooling(text))
+                .transpose()?,
+            max_server_connections: limit(&given, "max_db_connections")?,
+            max_clients: limit(&given, "max_db_client_connections")?,
+            lookup: Lookup {
+                user: given.get("auth_user").cloned(),
+                query: given.get("auth_query").cloned(),
+                database: given.get("auth_dbname").cloned(),
+            },
+            // TLS is known when all has been read.
+            ..Database::default()
         };
         self.config
             .databases
             .insert(name.trim_matches('"').to_owned(), database);
         Ok(())
+    }
+
+    fn user(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let given = pairs(value)?;
+        let known = [
+            "pool_mode",
+            "pool_size",
+            "max_user_connections",
+            "max_user_client_connections",
+        ];
+        self.note_unknown("users", name, &given, &known);
+        let rules = UserRules {
+            pooling: given
+                .get("pool_mode")
+                .map(|text| pooling(text))
+                .transpose()?,
+            pool_size: limit(&given, "pool_size")?,
+            max_server_connections: limit(&given, "max_user_connections")?,
+            max_clients: limit(&given, "max_user_client_connections")?,
+        };
+        let name = name.trim_matches('"').to_owned();
+        self.config.user_rules.insert(name, rules);
+        Ok(())
+    }
+
+    fn note_unknown(
+        &mut self,
+        section: &str,
+        name: &str,
+        given: &BTreeMap<String, String>,
+        known: &[&str],
+    ) {
+        let unknown = given.keys().filter(|key| !known.contains(&key.as_str()));
+        self.notes
+            .extend(unknown.map(|key| format!("[{section}] {name}: {key} has no effect here")));
     }
 
     fn setting(&mut self, key: &str, value: &str) -> Result<(), String> {
@@ -201,6 +246,11 @@ impl Reader<'_> {
                 };
             }
             "auth_hba_file" => self.rules_file = Some(self.folder.join(value)),
+            "auth_user" => config.lookup.user = given(value),
+            "auth_query" => config.lookup.query = given(value),
+            "auth_dbname" => config.lookup.database = given(value),
+            "max_user_connections" => config.max_server_connections_per_user = number(value)?,
+            "max_db_connections" => config.max_server_connections_per_database = number(value)?,
             "max_user_client_connections" => config.max_clients_per_user = number(value)?,
             "max_db_client_connections" => config.max_clients_per_database = number(value)?,
             "auth_file" => self.users_file = Some(self.folder.join(value)),
@@ -277,6 +327,7 @@ impl Reader<'_> {
         if self.config.databases.is_empty() {
             return Err(whole("[databases] has no database".to_owned()));
         }
+        self.config.check_lookups().map_err(whole)?;
         Ok((self.config, self.notes))
     }
 }
@@ -318,6 +369,14 @@ fn pooling(text: &str) -> Result<Pooling, String> {
 fn number(text: &str) -> Result<usize, String> {
     text.parse()
         .map_err(|_| format!("{text}: expected a number"))
+}
+
+fn limit(given: &BTreeMap<String, String>, key: &str) -> Result<Option<usize>, String> {
+    given.get(key).map(|text| number(text)).transpose()
+}
+
+fn given(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// Seconds, perhaps with a fraction; 0 is no limit.
@@ -392,10 +451,10 @@ mod tests {
 ;; a comment
 [databases]
 bench = host=127.0.0.1 port=5433 dbname=tpcc user=app password='it''s' pool_size=4 pool_mode=session
-* = host=127.0.0.1 auth_user=x
+* = host=127.0.0.1 auth_user=x connect_query=y max_db_connections=9
 
 [users]
-;; user1 = pool_mode=transaction
+user1 = pool_mode=session max_user_connections=3
 
 [pgbouncer]
 logfile = /var/log/postgresql/pgbouncer.log
@@ -429,7 +488,7 @@ dns_max_ttl = 15
         assert_eq!(
             notes,
             [
-                "[databases] *: auth_user has no effect here",
+                "[databases] *: connect_query has no effect here",
                 "dns_max_ttl has no effect here"
             ]
         );

@@ -3,6 +3,7 @@
 mod file;
 mod hba;
 mod ini;
+mod people;
 mod route;
 mod tls;
 mod userlist;
@@ -10,10 +11,12 @@ mod userlist;
 pub use file::{ConfigError, read};
 pub use hba::Rules;
 pub(crate) use hba::{Asked, Comer};
+pub(crate) use people::Source;
+pub use people::{Class, Lookup, UserRules};
 pub use route::{Route, RouteError};
 pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode};
 
-use crate::scram::Verifier;
+use crate::scram::{Keys, Verifier};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -82,6 +85,8 @@ pub(crate) enum Kept {
     /// 32 hexadecimal digits: MD5 of password and user name.
     Md5(String),
     Scram(Box<Verifier>),
+    /// What a client's proof has shown.
+    Keys(Box<Keys>),
 }
 
 impl Secret {
@@ -100,6 +105,11 @@ impl Secret {
                 Box::new(Verifier::of_password(text)),
             )),
         }
+    }
+
+    /// Whether a server can be logged in to with it.
+    pub(crate) fn serves_for_servers(&self) -> bool {
+        !matches!(self.0, Kept::Scram(_))
     }
 
     /// The password, where it is known.
@@ -178,7 +188,7 @@ pub struct Place {
 }
 
 /// A database as clients name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Database {
     /// Servers, tried in order.
     pub places: Vec<Place>,
@@ -200,6 +210,12 @@ pub struct Database {
     pub pool_size: Option<usize>,
     /// When server connections are passed on; the general rule when `None`.
     pub pooling: Option<Pooling>,
+    /// Server connections of all its users; the general number when `None`, 0 is no limit.
+    pub max_server_connections: Option<usize>,
+    /// Its clients; the general number when `None`, 0 is no limit.
+    pub max_clients: Option<usize>,
+    /// Who is asked for passwords, where that is not what the general rule says.
+    pub lookup: Lookup,
 }
 
 impl Database {
@@ -245,6 +261,12 @@ pub struct Config {
     pub databases: BTreeMap<String, Database>,
     /// Users and what is known of their passwords.
     pub users: BTreeMap<String, Secret>,
+    /// What holds for single users in place of the general rules.
+    pub user_rules: BTreeMap<String, UserRules>,
+    /// Classes of clients; the first that fits is a client's.
+    pub classes: Vec<Class>,
+    /// Where passwords of users are asked for that are not among `users`.
+    pub lookup: Lookup,
     /// How clients prove who they are.
     pub auth: Auth,
     /// Rules that say it for each kind of client; without them, all have to do the same.
@@ -263,6 +285,10 @@ pub struct Config {
     pub pool_size: usize,
     /// Server connections in all, for each server address list; 0 is no limit.
     pub max_server_connections: usize,
+    /// Server connections of one user, to whatever database; 0 is no limit.
+    pub max_server_connections_per_user: usize,
+    /// Server connections of one database, of whatever user; 0 is no limit.
+    pub max_server_connections_per_database: usize,
     /// Clients in all; more are refused.
     pub max_clients: usize,
     /// Clients of one user; more are refused. 0 is no limit.
@@ -319,6 +345,9 @@ impl Default for Config {
             metrics: Vec::new(),
             databases: BTreeMap::new(),
             users: BTreeMap::new(),
+            user_rules: BTreeMap::new(),
+            classes: Vec::new(),
+            lookup: Lookup::default(),
             auth: Auth::Scram,
             hba: None,
             tls: ClientTls::default(),
@@ -328,6 +357,8 @@ impl Default for Config {
             session_state: SessionState::Pin,
             pool_size: 20,
             max_server_connections: 0,
+            max_server_connections_per_user: 0,
+            max_server_connections_per_database: 0,
             max_clients: 10_000,
             max_clients_per_user: 0,
             max_clients_per_database: 0,
@@ -373,13 +404,8 @@ impl Config {
             places,
             tls,
             wants,
-            read_from: ReadFrom::default(),
             check_user: Some(target.user.clone()),
-            name: None,
-            user: None,
-            password: None,
-            pool_size: None,
-            pooling: None,
+            ..Database::default()
         };
         Self {
             listen,

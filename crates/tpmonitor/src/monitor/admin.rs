@@ -2,6 +2,7 @@
 
 use super::Serving;
 use super::checks::role_name;
+use super::classes::ClassId;
 use super::client::{Client, Stage};
 use super::pool::{Pool, PoolId, Totals};
 use super::server::{Server, Stage2};
@@ -15,7 +16,7 @@ use crate::relay::Mode;
 use crate::scan::{self, Step};
 use crate::slab::Id;
 use crate::tls::Session;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tenbin_wire::Address;
@@ -31,7 +32,7 @@ struct Table {
 
 type Said = Result<Vec<u8>, (&'static str, String)>;
 
-const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, SHUTDOWN";
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, CLASSES, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, UPGRADE, SHUTDOWN";
 
 impl Serving {
     /// Whether a client wants the monitor itself.
@@ -155,6 +156,10 @@ impl Serving {
                 self.kill(Some(database));
                 done("KILL")
             }
+            ["upgrade"] => match self.start_next() {
+                Ok(()) => done("UPGRADE"),
+                Err(error) => Err(("55000", error)),
+            },
             ["shutdown"] => {
                 self.stop();
                 done("SHUTDOWN")
@@ -205,15 +210,8 @@ impl Serving {
             "stats" => self.show_stats(),
             "databases" => self.show_databases(),
             "hosts" => self.show_hosts(),
-            "users" => Table {
-                columns: &["name", "pool_mode"],
-                rows: self
-                    .config
-                    .users
-                    .keys()
-                    .map(|name| vec![text(name), None])
-                    .collect(),
-            },
+            "users" => self.show_users(),
+            "classes" => self.show_classes(),
             "lists" => self.show_lists(),
             "config" => show_config(&self.config),
             "version" => Table {
@@ -245,7 +243,7 @@ impl Serving {
 
     fn show_pools(&self) -> Table {
         let serving = self.pools.iter().enumerate();
-        let serving = serving.filter(|(_, pool)| pool.probe.is_none());
+        let serving = serving.filter(|(_, pool)| pool.serves());
         let rows = serving.map(|(index, pool)| {
             let servers = || {
                 self.servers
@@ -325,7 +323,7 @@ impl Serving {
         let waits = client.ticket.is_some();
         let state = match (&client.stage, waits) {
             (_, true) => "waiting",
-            (Stage::New | Stage::Proving(_) | Stage::Joining(_), _) => "login",
+            (Stage::New | Stage::Sought(_) | Stage::Proving(_) | Stage::Joining(_), _) => "login",
             (Stage::Leaving | Stage::Scraping, _) => "closing",
             (Stage::Ready | Stage::Admin { .. }, _) => "active",
         };
@@ -368,6 +366,7 @@ impl Serving {
                     .map_or_else(String::new, Session::description),
             ),
             name.or_else(|| text("")),
+            text(self.class_name(client.class)),
         ]
     }
 
@@ -386,7 +385,7 @@ impl Serving {
         let state = match (&server.stage, server.client, server.own) {
             (Stage2::Connecting | Stage2::Asking | Stage2::Starting(_), ..) => "login",
             (Stage2::Ready, Some(_), _) => "active",
-            (Stage2::Checking(_), ..) | (_, None, Some(_)) => "tested",
+            (Stage2::Checking(_) | Stage2::Looking(_), ..) | (_, None, Some(_)) => "tested",
             _ => "idle",
         };
         let key = &self.pools[server.pool.0].key;
@@ -423,12 +422,13 @@ impl Serving {
                     .map_or_else(String::new, Session::description),
             ),
             text(""),
+            text(self.class_name(server.class)),
         ]
     }
 
     fn show_stats(&self) -> Table {
         let mut databases: BTreeMap<&str, (Totals, Totals)> = BTreeMap::new();
-        for pool in self.pools.iter().filter(|pool| pool.probe.is_none()) {
+        for pool in self.pools.iter().filter(|pool| pool.serves()) {
             let (all, period) = databases.entry(&pool.key.database).or_default();
             all.add(&pool.totals);
             period.add(&pool.period);
@@ -482,8 +482,7 @@ impl Serving {
         let rows = clusters.flat_map(|cluster| {
             cluster.nodes.iter().enumerate().map(|(index, node)| {
                 let there = |server: &Server| {
-                    server.address == node.place.address
-                        && self.pools[server.pool.0].probe.is_none()
+                    server.address == node.place.address && self.pools[server.pool.0].serves()
                 };
                 let servers = || self.servers.iter().filter(|(_, server)| there(server));
                 let busy = servers().filter(|(_, server)| server.client.is_some());
@@ -533,7 +532,10 @@ impl Serving {
                 number(0),
                 number(0),
                 text(pooling_name(pooling)),
-                number(self.config.max_server_connections),
+                number(
+                    (database.max_server_connections)
+                        .unwrap_or(self.config.max_server_connections_per_database),
+                ),
                 number(used.map(|pool| pool.servers).sum::<usize>()),
                 number(usize::from(self.paused)),
                 number(0),
@@ -559,8 +561,96 @@ impl Serving {
         }
     }
 
+    /// Classes of clients, in the order in which a client's is looked for.
+    fn show_classes(&self) -> Table {
+        let rows = (1..).zip(&self.classes).map(|(index, class)| {
+            let waiting = || {
+                let all = self.clients.iter().map(|(_, client)| client);
+                all.filter(move |client| client.lane == index)
+            };
+            let waited = |client: &Client| self.now.saturating_duration_since(client.since);
+            let longest = waiting().map(waited).max().unwrap_or_default();
+            vec![
+                text(&class.rule.name),
+                number(class.rule.priority),
+                number(class.rule.limit),
+                number(class.running),
+                number(waiting().count()),
+                number(class.served),
+                number(class.wait.as_micros()),
+                number(longest.as_secs()),
+                number(longest.subsec_micros()),
+            ]
+        });
+        Table {
+            columns: &[
+                "name",
+                "priority",
+                "limit",
+                "running",
+                "waiting",
+                "total_served",
+                "total_wait_time",
+                "maxwait",
+                "maxwait_us",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
+    fn class_name(&self, class: ClassId) -> &str {
+        let class = self.classes.get(usize::from(class).wrapping_sub(1));
+        class.map_or("", |class| &class.rule.name)
+    }
+
+    /// Users that the configuration names; others come in by `auth_query` or by a rule for all.
+    fn show_users(&self) -> Table {
+        let config = &self.config;
+        let names: BTreeSet<&String> = config
+            .users
+            .keys()
+            .chain(config.user_rules.keys())
+            .collect();
+        let rows = names.into_iter().map(|name| {
+            let rules = config.rules_of(name);
+            let pools = || self.pools.iter().filter(|pool| pool.serves());
+            let theirs =
+                |pool: &&Pool| pool.database.user.as_ref().unwrap_or(&pool.key.user) == name;
+            let own = |pool: &&Pool| pool.key.user == *name;
+            let most = rules.max_server_connections;
+            vec![
+                text(name),
+                rules
+                    .pooling
+                    .and_then(|pooling| text(pooling_name(pooling))),
+                rules.pool_size.and_then(number),
+                number(most.unwrap_or(config.max_server_connections_per_user)),
+                number(
+                    pools()
+                        .filter(theirs)
+                        .map(|pool| pool.servers)
+                        .sum::<usize>(),
+                ),
+                number(rules.max_clients.unwrap_or(config.max_clients_per_user)),
+                number(pools().filter(own).map(|pool| pool.clients).sum::<usize>()),
+            ]
+        });
+        Table {
+            columns: &[
+                "name",
+                "pool_mode",
+                "pool_size",
+                "max_user_connections",
+                "current_connections",
+                "max_user_client_connections",
+                "current_client_connections",
+            ],
+            rows: rows.collect(),
+        }
+    }
+
     fn show_lists(&self) -> Table {
-        let serving = self.pools.iter().filter(|pool| pool.probe.is_none());
+        let serving = self.pools.iter().filter(|pool| pool.serves());
         let used = self
             .servers
             .iter()
@@ -605,7 +695,7 @@ impl Serving {
 }
 
 /// Columns of clients and servers alike.
-const SOCKETS: [&str; 18] = [
+const SOCKETS: [&str; 19] = [
     "type",
     "user",
     "database",
@@ -624,6 +714,7 @@ const SOCKETS: [&str; 18] = [
     "remote_pid",
     "tls",
     "application_name",
+    "class",
 ];
 
 fn show_config(config: &Config) -> Table {
@@ -655,10 +746,27 @@ fn settings(config: &Config) -> Vec<(&'static str, String)> {
             format!("{:?}", config.session_state).to_lowercase(),
         ),
         ("auth", format!("{:?}", config.auth).to_lowercase()),
+        ("auth_user", config.lookup.user.clone().unwrap_or_default()),
+        (
+            "auth_query",
+            config.lookup.query.clone().unwrap_or_default(),
+        ),
+        (
+            "auth_dbname",
+            config.lookup.database.clone().unwrap_or_default(),
+        ),
         ("pool_size", config.pool_size.to_string()),
         (
             "max_server_connections",
             config.max_server_connections.to_string(),
+        ),
+        (
+            "max_server_connections_per_user",
+            config.max_server_connections_per_user.to_string(),
+        ),
+        (
+            "max_server_connections_per_database",
+            config.max_server_connections_per_database.to_string(),
         ),
         ("max_clients", config.max_clients.to_string()),
         ("max_waiting", config.max_waiting.to_string()),

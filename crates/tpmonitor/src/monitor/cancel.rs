@@ -1,6 +1,6 @@
 //! Cancel requests: to the server that serves the right client, and to no other.
 
-use super::client::Stage;
+use super::client::{Client, Stage};
 use super::pool::PoolId;
 use super::{CANCEL, Serving};
 use crate::messages::{Severity, error, sized};
@@ -14,13 +14,20 @@ use std::time::Instant;
 /// Code of `CancelRequest` in place of a protocol version.
 const CANCEL_CODE: u32 = 80_877_102;
 
+/// Who wants to know that a request has arrived, which is what clients wait for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Asker {
+    /// A connection that asked for it: it is closed then.
+    Client(Id),
+    /// The next monitor, by a number of its own.
+    Next(u64),
+}
+
 /// A connection that carries a cancel request to a server.
 pub(super) struct Cancel {
     conn: Conn,
     server: Id,
-    /// The connection that asked for it: it is closed when the request has arrived, which is what
-    /// clients wait for.
-    asker: Id,
+    asker: Asker,
     packet: Vec<u8>,
     /// It goes as the session does that it is for: under TLS, to a server of this name.
     tls: Option<(PoolId, String)>,
@@ -31,19 +38,12 @@ pub(super) struct Cancel {
 
 impl Serving {
     /// Cancels what the session with this key does, if there is one. False when the request is on
-    /// its way to a server: the connection that asked has to stay until it has arrived.
-    pub(super) fn cancel(&mut self, asker: Id, process_id: u32, key: &[u8]) -> bool {
+    /// its way to a server, or to the monitor before this one: who asked has to wait until it has arrived.
+    pub(super) fn cancel(&mut self, asker: Asker, process_id: u32, key: &[u8]) -> bool {
         self.counted.cancels += 1;
-        let found = process_id
-            .checked_sub(1)
-            .and_then(|number| self.clients.at_number(number));
-        let Some((id, client)) = found else {
-            return true;
+        let Some((id, client)) = self.session(process_id, key) else {
+            return !self.ask_before(asker, process_id, key);
         };
-        let own = code(&self.secret, client.serial);
-        if !equal(key, &own) && !equal(key, &own[..4]) {
-            return true;
-        }
         // A server that is being given its client's parameters has not seen the request yet.
         if (client.ticket.is_some() || client.settling) && matches!(client.stage, Stage::Ready) {
             self.cancel_waiting(id);
@@ -53,6 +53,18 @@ impl Serving {
             Some(server) => !self.cancel_at(asker, server),
             None => true,
         }
+    }
+
+    /// The session that was told this process number and this key.
+    fn session(&self, process_id: u32, key: &[u8]) -> Option<(Id, &Client)> {
+        let is_it = |client: &Client| {
+            let own = code(&self.secret, client.serial);
+            client.told == process_id && (equal(key, &own) || equal(key, &own[..4]))
+        };
+        // A number of the monitor's own is that of the place; a server's may be anybody's.
+        let there = self.clients.at_number(process_id.checked_sub(1)?);
+        let there = there.filter(|(_, client)| is_it(client));
+        there.or_else(|| self.clients.iter().find(|(_, client)| is_it(client)))
     }
 
     /// Answers a request that waits for a server in its place.
@@ -86,7 +98,7 @@ impl Serving {
 
     /// Sends a request to a server. Until it has arrived, the server stays with its client: one that
     /// arrives late must not meet another's request.
-    fn cancel_at(&mut self, asker: Id, server_id: Id) -> bool {
+    fn cancel_at(&mut self, asker: Asker, server_id: Id) -> bool {
         let Some(server) = self.servers.get_mut(server_id) else {
             return false;
         };
@@ -182,7 +194,7 @@ impl Serving {
         let Some(cancel) = self.cancels.remove(id) else {
             return;
         };
-        self.drop_client(cancel.asker);
+        self.conclude(cancel.asker);
         if let Some(server) = self.servers.get_mut(cancel.server) {
             server.cancels -= 1;
             self.settle(cancel.server);

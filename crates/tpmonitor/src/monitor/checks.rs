@@ -313,7 +313,7 @@ impl Serving {
         let mut moved: Vec<(Id, bool, String)> = Vec::new();
         for (id, server) in self.servers.iter() {
             let pool = &self.pools[server.pool.0];
-            if pool.cluster != Some(cluster) || pool.probe.is_some() {
+            if pool.cluster != Some(cluster) {
                 continue;
             }
             let known = &self.clusters[cluster];
@@ -388,7 +388,7 @@ impl Serving {
     pub(super) fn choose_place(&self, id: PoolId) -> Option<Place> {
         let pool = &self.pools[id.0];
         let places = &pool.database.places;
-        let Some(cluster) = pool.cluster.filter(|_| pool.probe.is_none()) else {
+        let Some(cluster) = pool.cluster else {
             return places.get(pool.address % places.len().max(1)).cloned();
         };
         let cluster = &self.clusters[cluster];
@@ -530,7 +530,7 @@ impl Serving {
     pub(super) fn twin(&mut self, id: PoolId) {
         let pool = &self.pools[id.0];
         let reads = pool.database.read_from == ReadFrom::Standbys;
-        if !reads || pool.key.reads || pool.probe.is_some() || pool.twins.is_some() {
+        if !reads || pool.key.reads || !pool.serves() || pool.twins.is_some() {
             return;
         }
         let mut key = pool.key.clone();

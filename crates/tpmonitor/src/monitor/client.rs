@@ -1,6 +1,8 @@
 //! Clients that are in: what they send, and how they leave.
 
+use super::classes::ClassId;
 use super::login::{Joining, Proving};
+use super::lookup::Sought;
 use super::pool::PoolId;
 use super::{CLIENT, Serving};
 use crate::messages::{Severity, error};
@@ -23,6 +25,8 @@ const LOG_IN_ROOM: usize = 1000;
 pub(super) enum Stage {
     /// Nothing is known of it.
     New,
+    /// The password of its user is asked for.
+    Sought(Box<Sought>),
     /// It proves who it is.
     Proving(Box<Proving>),
     /// It is who it says, and waits for a server to answer for its log-in.
@@ -58,6 +62,11 @@ pub(super) struct Client {
     pub(super) since: Instant,
     /// Tells it from all other clients that there ever were.
     pub(super) serial: u64,
+    /// What it belongs to, and in which queue it waits.
+    pub(super) class: ClassId,
+    pub(super) lane: ClassId,
+    /// The process number that it was told.
+    pub(super) told: u32,
     pub(super) connected: Instant,
     /// When a transaction of its ended that may have written, where that matters.
     pub(super) wrote_at: Option<Instant>,
@@ -76,7 +85,10 @@ impl Client {
         self.ticket.is_none()
             && !self.held
             && !self.settling
-            && !matches!(self.stage, Stage::Joining(_) | Stage::Leaving)
+            && !matches!(
+                self.stage,
+                Stage::Sought(_) | Stage::Joining(_) | Stage::Leaving
+            )
     }
 }
 
@@ -104,6 +116,9 @@ impl Serving {
             settling: false,
             since: now,
             serial,
+            class: 0,
+            lane: 0,
+            told: 0,
             connected: now,
             wrote_at: None,
             reads: false,
@@ -136,7 +151,8 @@ impl Serving {
         };
         let gone = client.conn.note(flags);
         // Nobody waits in a queue for an answer that nobody reads.
-        let waits = client.ticket.is_some() || matches!(client.stage, Stage::Leaving);
+        let waits =
+            client.ticket.is_some() || matches!(client.stage, Stage::Sought(_) | Stage::Leaving);
         if gone && waits {
             return self.drop_client(id);
         }
@@ -287,6 +303,9 @@ impl Serving {
                 Stop::Bad(bad) => return self.expel(id, "08P01", &bad.to_string()),
             }
         }
+        if !self.shared.dropped.is_empty() {
+            self.leave_databases(id);
+        }
         // What was answered without the server may have been all.
         if let Some(server) = self.clients.get(id).and_then(|client| client.server) {
             self.settle(server);
@@ -335,7 +354,9 @@ impl Serving {
         let waited = client.ticket.take().is_some();
         if let Some(pool) = client.pool.take() {
             let pool = &mut self.pools[pool.0];
-            pool.waiting -= usize::from(waited);
+            if waited {
+                pool.step_out(client);
+            }
             pool.clients -= 1;
         }
         if let Some(server) = server {

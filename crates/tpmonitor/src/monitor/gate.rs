@@ -89,12 +89,15 @@ impl Serving {
                 "too many connections {what}: the TP monitor takes {limit} ({name})"
             ))
         };
-        let limit = config.max_clients_per_user;
+        let own = config.rules_of(&startup.user).max_clients;
+        let limit = own.unwrap_or(config.max_clients_per_user);
         if limit > 0 && !here(of(&|key| key.user == startup.user), limit) {
             let what = format!("of user \"{}\"", startup.user);
             return refusal(&what, limit, "max_clients_per_user");
         }
-        let limit = config.max_clients_per_database;
+        let own = config.database(&startup.database);
+        let own = own.and_then(|database| database.max_clients);
+        let limit = own.unwrap_or(config.max_clients_per_database);
         if limit > 0 && !here(of(&|key| key.database == startup.database), limit) {
             let what = format!("to database \"{}\"", startup.database);
             return refusal(&what, limit, "max_clients_per_database");

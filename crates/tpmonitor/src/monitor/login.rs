@@ -1,13 +1,15 @@
 //! How clients get in.
 
+use super::cancel::Asker;
 use super::client::Stage;
 use super::pool::Spelling;
 use super::secure::HANDSHAKE;
 use super::{Serving, pool};
 use crate::auth::{Challenge, Verdict};
-use crate::config::TlsMode;
+use crate::config::{Auth, Kept, Secret, TlsMode};
 use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready, word};
 use crate::parameters::carried;
+use crate::relay::Mode;
 use crate::scan::{self, HEADER_BYTES, Step};
 use crate::slab::Id;
 use crate::sql::ALWAYS_REPORTED;
@@ -22,6 +24,8 @@ const ANSWER_LIMIT_BYTES: usize = 30_000;
 pub(super) struct Proving {
     startup: Startup,
     challenge: Challenge,
+    /// What was asked for, of a user that is not listed.
+    looked_up: Option<Secret>,
 }
 
 /// A client that waits for a server to answer for its log-in.
@@ -29,6 +33,8 @@ pub(super) struct Joining {
     pub(super) startup: Startup,
     /// Values of carried parameters, as given.
     pub(super) wanted: Vec<(u8, Rc<[u8]>)>,
+    /// A server was lost over it: the next is the last.
+    pub(super) again: bool,
 }
 
 impl Serving {
@@ -100,7 +106,7 @@ impl Serving {
                 Some(length)
             }
             First::Cancel { process_id, key } => {
-                if self.cancel(id, process_id, &key) {
+                if self.cancel(Asker::Client(id), process_id, &key) {
                     self.drop_client(id);
                 } else if let Some(client) = self.clients.get_mut(id) {
                     client.stage = Stage::Leaving;
@@ -141,22 +147,45 @@ impl Serving {
             Ok(auth) => auth,
             Err(why) => return self.refuse(id, &startup, &why),
         };
+        let secret = self.config.users.get(&startup.user).cloned();
+        if secret.is_none()
+            && matches!(auth, Auth::Md5 | Auth::Scram)
+            && let Some(source) = self.config.source(&startup.database)
+        {
+            return self.look_up(id, startup, auth, source);
+        }
+        self.challenge(id, startup, auth, secret, false);
+    }
+
+    /// Asks a client who it is, now that what is known of its password is known. `looked_up`: it was asked
+    /// for.
+    pub(super) fn challenge(
+        &mut self,
+        id: Id,
+        startup: Startup,
+        auth: Auth,
+        secret: Option<Secret>,
+        looked_up: bool,
+    ) {
         let mut out = Vec::new();
         startup.negotiate(&mut out);
-        let secret = self.config.users.get(&startup.user);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         let binding = client.conn.tls().and_then(Session::own_binding);
-        let challenge = Challenge::ask(auth, &startup.user, secret, binding, &mut out);
+        let challenge = Challenge::ask(auth, &startup.user, secret.as_ref(), binding, &mut out);
         if !client.conn.send(&self.epoll, &out) {
             return self.drop_client(id);
         }
         match challenge {
             Some(challenge) => {
-                client.stage = Stage::Proving(Box::new(Proving { startup, challenge }));
+                client.stage = Stage::Proving(Box::new(Proving {
+                    startup,
+                    challenge,
+                    looked_up: secret.filter(|_| looked_up),
+                }));
             }
-            None => self.join(id, startup),
+            None => self.join(id, startup, None),
         }
     }
 
@@ -196,9 +225,12 @@ impl Serving {
         }
         match verdict {
             Verdict::More => {}
-            Verdict::Known => {
+            Verdict::Known(keys) => {
                 let startup = proving.startup.clone();
-                self.join(id, startup);
+                let kept = proving.looked_up.take();
+                let learnt = kept.filter(Secret::serves_for_servers);
+                let shown = keys.map(|keys| Secret(Kept::Keys(Box::new(keys))));
+                self.join(id, startup, learnt.or(shown));
             }
             Verdict::Refused => {
                 let user = proving.startup.user.clone();
@@ -211,8 +243,9 @@ impl Serving {
         Some(found.bytes.len())
     }
 
-    /// A client is who it says: it joins the pool of its user and database.
-    fn join(&mut self, id: Id, startup: Startup) {
+    /// A client is who it says: it joins the pool of its user and database, whose servers can be logged in
+    /// to with what it has shown.
+    fn join(&mut self, id: Id, startup: Startup, learnt: Option<Secret>) {
         if self.is_admin_database(&startup.database) {
             return self.admit_admin(id, &startup.user);
         }
@@ -243,17 +276,35 @@ impl Serving {
             return self.expel(id, "3D000", "the database is no longer configured");
         };
         self.pools[pool.0].clients += 1;
+        let name = startup.parameter("application_name").unwrap_or_default();
+        let class = self.class_of(&startup.user, &startup.database, name);
+        if let Some(secret) = learnt {
+            if let Some((_, reader)) = self.pools[pool.0].twins {
+                self.pools[reader.0].learnt = Some(secret.clone());
+            }
+            self.pools[pool.0].learnt = Some(secret);
+        }
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         client.pool = Some(pool);
-        client.stage = Stage::Joining(Box::new(Joining { startup, wanted }));
-        if !self.welcome(id) {
+        client.class = class;
+        client.stage = Stage::Joining(Box::new(Joining {
+            startup,
+            wanted,
+            again: false,
+        }));
+        // For a session a server is needed anyway: it says how the process is numbered.
+        let own_server = self.pools[pool.0].mode == Mode::Session
+            && !self.paused
+            && self.room(pool) > self.pools[pool.0].waiting;
+        if own_server || !self.welcome(id) {
             self.enqueue(id);
         }
     }
 
-    /// Completes a log-in from what a server said before, if that answers for this client.
+    /// Completes a log-in from what a server said before, if that answers for this client. It is told the
+    /// process number of its server, if it has one already; otherwise one of the monitor's own.
     pub(super) fn welcome(&mut self, id: Id) -> bool {
         let Some(client) = self.clients.get_mut(id) else {
             return false;
@@ -279,13 +330,17 @@ impl Serving {
             let own = carried(name).and_then(|index| self.parameters.value(set, index));
             crate::messages::parameter(&mut out, name, own.unwrap_or(value));
         }
+        let server = client.server.and_then(|server| self.servers.get(server));
+        let own = word(id.number() as usize + 1);
+        let process_id = server.map_or(own, |server| server.process_id.to_be_bytes());
         let key = crate::scram::code(&self.secret, client.serial);
         let long = joining.startup.spoken() == PROTOCOL_3_2;
         message(&mut out, b'K', |out| {
-            out.extend_from_slice(&word(id.number() as usize + 1));
+            out.extend_from_slice(&process_id);
             out.extend_from_slice(if long { &key[..] } else { &key[..4] });
         });
         ready(&mut out, b'I');
+        client.told = u32::from_be_bytes(process_id);
         client.set = set;
         client.stage = Stage::Ready;
         client.since = self.now;

@@ -3,10 +3,11 @@
 
 use super::Serving;
 use super::checks::role_name;
+use super::classes::Class;
 use super::client::Stage;
 use super::cluster::Role;
 use super::pool::Pool;
-use super::server::{Server, Stage2};
+use super::server::Server;
 use crate::slab::Id;
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
@@ -111,6 +112,7 @@ impl Serving {
         self.say_counters(&mut out);
         self.say_histograms(&mut out);
         self.say_totals(&mut out);
+        self.say_classes(&mut out);
         self.say_hosts(&mut out);
         self.say_process(&mut out);
         out.0.push_str("# EOF\n");
@@ -251,9 +253,48 @@ impl Serving {
         }
     }
 
+    fn say_classes(&self, out: &mut Text) {
+        let value = |name, help, of: &dyn Fn(&Class) -> f64, out: &mut Text, counts: bool| {
+            let (kind, end) = if counts {
+                ("counter", "_total")
+            } else {
+                ("gauge", "")
+            };
+            out.family(name, kind, help);
+            for class in &self.classes {
+                let labels = format!("class=\"{}\"", escaped(&class.rule.name));
+                out.sample(&format!("{name}{end}"), &labels, of(class));
+            }
+        };
+        if self.classes.is_empty() {
+            return;
+        }
+        value(
+            "classes_running",
+            "servers that clients of a class have",
+            &|class| class.running as f64,
+            out,
+            false,
+        );
+        value(
+            "classes_served",
+            "requests of a class that were given a server",
+            &|class| class.served as f64,
+            out,
+            true,
+        );
+        value(
+            "classes_wait_seconds",
+            "what requests of a class have waited",
+            &|class| class.wait.as_secs_f64(),
+            out,
+            true,
+        );
+    }
+
     fn serving_pools(&self) -> impl Iterator<Item = (usize, &Pool)> {
         let pools = self.pools.iter().enumerate();
-        pools.filter(|(_, pool)| pool.probe.is_none())
+        pools.filter(|(_, pool)| pool.serves())
     }
 
     fn say_totals(&self, out: &mut Text) {
@@ -292,10 +333,10 @@ impl Serving {
         let in_login = self.clients.iter().filter(|(_, client)| {
             matches!(
                 client.stage,
-                Stage::New | Stage::Proving(_) | Stage::Joining(_)
+                Stage::New | Stage::Sought(_) | Stage::Proving(_) | Stage::Joining(_)
             )
         });
-        let looking = |server: &Server| matches!(server.stage, Stage2::Checking(_));
+        let looking = |server: &Server| !self.pools[server.pool.0].serves();
         let looked = self
             .servers
             .iter()

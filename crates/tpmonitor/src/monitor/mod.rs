@@ -4,16 +4,20 @@
 mod admin;
 mod cancel;
 mod checks;
+mod classes;
 mod client;
 mod cluster;
 mod gate;
+mod limits;
 mod login;
+mod lookup;
 mod metrics;
 mod pool;
 mod queue_log;
 mod reach;
 mod secure;
 mod server;
+mod succession;
 mod ticks;
 
 use crate::config::{Config, Listen};
@@ -25,8 +29,11 @@ use crate::relay::Shared;
 use crate::service::Service;
 use crate::slab::{Id, Slab};
 use cancel::Cancel;
+use classes::Class;
 use client::Client;
 use cluster::Cluster;
+use limits::Group;
+use lookup::Lookup;
 use metrics::Counted;
 use pool::{Pool, PoolId};
 use queue_log::QueueLog;
@@ -44,6 +51,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+pub(crate) use succession::HANDED_OVER;
+pub use succession::Successor;
+use succession::{BEFORE, Before, NEXT, Next};
 use tenbin_wire::Outbox;
 
 /// Kinds of token.
@@ -82,6 +92,7 @@ struct Requests {
 const STOP: u32 = 1;
 const STOP_NOW: u32 = 2;
 const RELOAD: u32 = 4;
+const SUCCEED: u32 = 8;
 
 impl Handle {
     /// No new clients; transactions under way may end.
@@ -97,6 +108,11 @@ impl Handle {
     /// Reads the configuration again.
     pub fn reload(&self) {
         self.ask(RELOAD);
+    }
+
+    /// Starts the next monitor on the same sockets; this one serves those who are in until they leave.
+    pub fn succeed(&self) {
+        self.ask(SUCCEED);
     }
 
     fn ask(&self, what: u32) {
@@ -125,6 +141,7 @@ pub struct Monitor {
     requests: Arc<Requests>,
     config: Config,
     reread: Option<Reread>,
+    successor: Option<Successor>,
     listeners: Vec<Listener>,
     queue_log: Option<QueueLog>,
     service: Service,
@@ -139,6 +156,11 @@ struct Serving {
     requests: Arc<Requests>,
     config: Config,
     reread: Option<Reread>,
+    successor: Option<Successor>,
+    next: Option<Next>,
+    before: Before,
+    /// The next one listens, and nobody else comes in here.
+    left: bool,
     listeners: Vec<Listener>,
     queue_log: Option<QueueLog>,
     service: Service,
@@ -153,6 +175,12 @@ struct Serving {
     /// Databases of several servers, and what is known of these.
     clusters: Vec<Cluster>,
     by_key: HashMap<pool::Key, PoolId>,
+    /// Classes of clients.
+    classes: Vec<Class>,
+    /// Limits that pools share.
+    groups: Vec<Group>,
+    /// Servers that are asked for passwords.
+    lookups: Vec<Lookup>,
     /// Pools where a server may have become free for somebody who waits.
     due: Vec<PoolId>,
     /// Clients and servers that had more to read than their turn allowed.
@@ -240,9 +268,10 @@ impl Monitor {
         let sessions = config.listen.iter().map(|at| (at, false));
         let metrics = config.metrics.iter().map(|at| (at, true));
         for (at, metrics) in sessions.chain(metrics) {
-            let handed = service.take(at);
-            let held = handed.is_some();
-            let opened = handed.map_or_else(|| net::listen(at), Ok);
+            let (opened, held) = match service.take(at) {
+                Some((fd, held)) => (Ok(fd), held),
+                None => (net::listen(at), false),
+            };
             let fd = opened.map_err(|source| Error::Listen {
                 at: at.to_string(),
                 source,
@@ -257,7 +286,7 @@ impl Monitor {
                 held,
             });
         }
-        for (at, _) in service.rest() {
+        for at in service.rest() {
             line(
                 Level::Warning,
                 "a socket was handed over that `listen` does not name; it is closed",
@@ -276,11 +305,22 @@ impl Monitor {
             }),
             config,
             reread,
+            successor: None,
             listeners,
             queue_log,
             service,
             descriptors,
         })
+    }
+
+    /// With a way to start the next monitor ([`Handle::succeed`], `UPGRADE`): a command that comes to
+    /// [`Monitor::service`] with the same addresses.
+    #[must_use]
+    pub fn succeeded_by(self, successor: Successor) -> Self {
+        Self {
+            successor: Some(successor),
+            ..self
+        }
     }
 
     /// To ask something of it while it runs.
@@ -332,17 +372,23 @@ impl Serving {
             requests,
             config,
             reread,
+            successor,
             listeners,
             queue_log,
-            service,
+            mut service,
             descriptors,
         } = monitor;
+        let before = Before::of(service.predecessor.take());
         Self {
             epoll,
             timer,
             requests,
             config,
             reread,
+            successor,
+            next: None,
+            before,
+            left: false,
             listeners,
             queue_log,
             service,
@@ -354,6 +400,9 @@ impl Serving {
             pools: Vec::new(),
             clusters: Vec::new(),
             by_key: HashMap::new(),
+            classes: Vec::new(),
+            groups: Vec::new(),
+            lookups: Vec::new(),
             due: Vec::new(),
             clients_again: Vec::new(),
             servers_again: Vec::new(),
@@ -383,8 +432,10 @@ impl Serving {
             };
             512
         ];
+        self.reclass();
         self.watch_clusters();
         self.service.tell("READY=1");
+        self.take_over();
         self.set_timer(Duration::ZERO)?;
         while !self.done {
             let more = self.clients_again.len() + self.servers_again.len();
@@ -446,6 +497,8 @@ impl Serving {
             SERVER => self.server_event(id, flags),
             CANCEL => self.cancel_event(id, flags),
             _ if token & 0xffff_ffff == WAKE => self.requested(),
+            _ if token & 0xffff_ffff == NEXT => self.next_event(),
+            _ if token & 0xffff_ffff == BEFORE => self.before_event(),
             _ if token & 0xffff_ffff == TIMER => {
                 // That it went off is all it says.
                 let _ = rustix::io::read(&self.timer, &mut [0; 8]);
@@ -499,6 +552,9 @@ impl Serving {
         if asked & RELOAD != 0 {
             // Whoever asked from outside reads the log.
             let _ = self.reload();
+        }
+        if asked & SUCCEED != 0 {
+            let _ = self.start_next();
         }
         if asked & STOP_NOW != 0 {
             line(Level::Info, "stopping at once", &[]);

@@ -6,11 +6,12 @@
 
 use super::Serving;
 use super::checks::At;
+use super::classes::{Lane, begin_work};
 use super::client::Stage;
 use super::metrics::Histograms;
 use super::queue_log::Waited;
 use super::server::{Own, Server};
-use crate::config::{Database, Pooling, SessionState, Wants};
+use crate::config::{Database, Pooling, Secret, SessionState, Wants};
 use crate::log::{Level, line};
 use crate::relay::Mode;
 use crate::relay::client::Rules;
@@ -21,14 +22,21 @@ use std::time::{Duration, Instant};
 
 /// Spellings of parameter values that a pool remembers.
 const SPELLINGS_LIMIT: usize = 1000;
-/// Server-seconds that one pool may be ahead of another before a connection changes sides.
-const AHEAD_S: f64 = 0.25;
-/// How long a server is left to a pool that has not asked for it, while another could do with one more.
-const UNWANTED: Duration = Duration::from_millis(20);
 
 /// A pool's place in the list of pools, which never shrinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PoolId(pub(super) usize);
+
+/// What a pool is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To serve clients.
+    Serve,
+    /// To look at this server.
+    Probe(At),
+    /// To ask for passwords.
+    LookUp(usize),
+}
 
 /// What a pool is told from others by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -54,9 +62,10 @@ pub(super) enum Spelling {
 }
 
 /// A request for a server.
-struct Entry {
-    client: Id,
-    ticket: u64,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) client: Id,
+    pub(super) ticket: u64,
 }
 
 /// Servers of one kind, and those who want them.
@@ -69,8 +78,11 @@ pub(super) struct Pool {
     /// Which servers it is for, and where what is known of them stands.
     pub(super) wants: Wants,
     pub(super) cluster: Option<usize>,
-    /// It is there to look at this server.
-    pub(super) probe: Option<At>,
+    pub(super) purpose: Purpose,
+    /// Limits that it shares with others.
+    pub(super) groups: Vec<usize>,
+    /// What its servers can be logged in to with, as a client has shown it.
+    pub(super) learnt: Option<Secret>,
     /// Of a database that is read from standbys: the pool for writing, and that for reading.
     pub(super) twins: Option<(PoolId, PoolId)>,
     /// Free servers, the one used last on top.
@@ -78,7 +90,9 @@ pub(super) struct Pool {
     /// Servers, those being connected included.
     pub(super) servers: usize,
     pub(super) connecting: usize,
-    queue: VecDeque<Entry>,
+    pub(super) queue: VecDeque<Entry>,
+    /// Queues of classes, where there are any.
+    pub(super) lanes: Vec<Lane>,
     /// Entries of the queue that are not void.
     pub(super) waiting: usize,
     pub(super) clients: usize,
@@ -90,7 +104,7 @@ pub(super) struct Pool {
     /// Which of the addresses is tried next.
     pub(super) address: usize,
     /// Server-seconds that it should have had and has not, while others had them.
-    credit_s: f64,
+    pub(super) credit_s: f64,
     pub(super) totals: Totals,
     pub(super) histograms: Box<Histograms>,
     /// Of the last full period, and all until its end.
@@ -142,6 +156,11 @@ impl Pool {
     pub(super) fn end_period(&mut self) {
         self.period = self.totals.since(&self.until_period);
         self.until_period = self.totals;
+    }
+
+    /// Whether it is for clients.
+    pub(super) fn serves(&self) -> bool {
+        self.purpose == Purpose::Serve
     }
 
     pub(super) fn rules(&self) -> Rules {
@@ -196,7 +215,7 @@ impl Serving {
             return Some(pool);
         }
         let database = self.config.database(&key.database)?.clone();
-        let id = self.add_pool(key.clone(), database, None);
+        let id = self.add_pool(key.clone(), database, Purpose::Serve);
         self.by_key.insert(key, id);
         self.twin(id);
         Some(id)
@@ -204,10 +223,11 @@ impl Serving {
 
     /// A pool for looking at one server.
     pub(super) fn checking_pool(&mut self, key: Key, database: Database, at: At) -> PoolId {
-        self.add_pool(key, database, Some(at))
+        self.add_pool(key, database, Purpose::Probe(at))
     }
 
-    fn add_pool(&mut self, key: Key, database: Database, probe: Option<At>) -> PoolId {
+    /// A pool of its own, whatever others there are.
+    pub(super) fn add_pool(&mut self, key: Key, database: Database, purpose: Purpose) -> PoolId {
         let id = PoolId(self.pools.len());
         let mut pool = Pool {
             key,
@@ -216,13 +236,16 @@ impl Serving {
             size: 0,
             wants: Wants::Any,
             cluster: None,
-            probe,
+            purpose,
+            groups: Vec::new(),
+            learnt: None,
             twins: None,
             database,
             idle: Vec::new(),
             servers: 0,
             connecting: 0,
             queue: VecDeque::new(),
+            lanes: Vec::new(),
             waiting: 0,
             clients: 0,
             welcome: None,
@@ -236,13 +259,18 @@ impl Serving {
             until_period: Totals::default(),
         };
         self.configure(&mut pool);
+        pool.groups = self.groups_of(&pool);
+        pool.lanes.resize_with(self.classes.len(), Lane::default);
         self.pools.push(pool);
         id
     }
 
     /// Gives a pool what the configuration says of it.
     fn configure(&self, pool: &mut Pool) {
-        let pooling = pool.database.pooling.unwrap_or(self.config.pooling);
+        let user = pool.database.user.as_ref().unwrap_or(&pool.key.user);
+        let rules = self.config.rules_of(user);
+        let pooling = rules.pooling.or(pool.database.pooling);
+        let pooling = pooling.unwrap_or(self.config.pooling);
         let replication = pool
             .key
             .extras
@@ -254,15 +282,14 @@ impl Serving {
             Pooling::Transaction => Mode::Transaction,
             Pooling::Statement => Mode::Statement,
         };
-        pool.size = pool
-            .database
-            .pool_size
-            .unwrap_or(self.config.pool_size)
-            .max(1);
+        let size = rules.pool_size.or(pool.database.pool_size);
+        pool.size = size.unwrap_or(self.config.pool_size).max(1);
         pool.session_state = self.config.session_state;
-        if pool.probe.is_some() {
+        if !pool.serves() {
             pool.mode = Mode::Session;
             pool.size = 1;
+        }
+        if matches!(pool.purpose, Purpose::Probe(_)) {
             return;
         }
         pool.wants = if pool.key.reads {
@@ -276,8 +303,9 @@ impl Serving {
     /// Puts a new configuration into force.
     pub(super) fn apply_configuration(&mut self) {
         self.watch_clusters();
+        self.ungroup();
         for index in 0..self.pools.len() {
-            if self.pools[index].probe.is_some() {
+            if !self.pools[index].serves() {
                 continue;
             }
             let found = self
@@ -303,6 +331,9 @@ impl Serving {
             self.drain(PoolId(index), others);
             self.due.push(PoolId(index));
         }
+        self.regroup();
+        self.reclass();
+        self.review_lookups();
     }
 
     /// Closes servers, once they are free, that are not named any more; `all`: whatever they are named.
@@ -320,13 +351,64 @@ impl Serving {
         }
     }
 
+    /// Closes the free servers of databases that a client is about to drop: nobody may be connected to them.
+    pub(super) fn leave_databases(&mut self, client: Id) {
+        let dropped = std::mem::take(&mut self.shared.dropped);
+        let Some(here) = self.clients.get(client).and_then(|client| client.pool) else {
+            return;
+        };
+        let places = &self.pools[here.0].database.places;
+        let left = self.pools.iter().filter(|pool| {
+            let name = pool.database.name.as_ref().unwrap_or(&pool.key.database);
+            dropped.iter().any(|dropped| dropped == name.as_bytes())
+                && pool.database.places == *places
+        });
+        let idle: Vec<Id> = left.flat_map(|pool| pool.idle.iter().copied()).collect();
+        for server in idle {
+            self.close_server(server, "its database is to be dropped");
+        }
+    }
+
+    /// Servers that a pool has free or may still get, and that somebody who waits may count on.
+    pub(super) fn room(&self, id: PoolId) -> usize {
+        let pool = &self.pools[id.0];
+        let barred = pool.retry_at.is_some_and(|at| at > self.now) || self.is_full(pool);
+        let more = if barred {
+            0
+        } else {
+            pool.size.saturating_sub(pool.servers)
+        };
+        pool.idle.len() + pool.connecting + more
+    }
+
+    /// Lets those in who wait to log in, and for whom there will be no server of their own.
+    pub(super) fn let_in(&mut self, id: PoolId) {
+        if self.pools[id.0].welcome.is_none() {
+            return;
+        }
+        let kept = match self.pools[id.0].mode {
+            Mode::Session => self.room(id),
+            // One that answers for all is enough.
+            Mode::Transaction | Mode::Statement => 0,
+        };
+        for client in self.all_waiting(id).into_iter().skip(kept) {
+            let stage = self.clients.get(client).map(|client| &client.stage);
+            if matches!(stage, Some(Stage::Joining(_))) && self.welcome(client) {
+                self.unqueue(client);
+                self.resume(client);
+            }
+        }
+    }
+
     /// Gets a server for a client; false when it has to wait, for a server or until one is ready for it.
     pub(super) fn obtain(&mut self, id: Id) -> bool {
-        let Some(pool) = self.clients.get(id).and_then(|client| client.pool) else {
+        let client = self.clients.get(id);
+        let Some((client, pool)) = client.and_then(|client| Some((client, client.pool?))) else {
             return false;
         };
         if self.pools[pool.0].waiting == 0
             && !self.paused
+            && (client.class == 0 || self.may_work(client))
             && let Some(server) = self.take_idle(pool, id)
         {
             return self.lend(server, id);
@@ -355,24 +437,26 @@ impl Serving {
         self.ticket += 1;
         client.ticket = Some(self.ticket);
         client.since = self.now;
-        // Those who left have left void entries behind.
-        if pool.queue.len() > 2 * pool.waiting + 64 {
-            let clients = &self.clients;
-            pool.queue.retain(|entry| {
-                clients.get(entry.client).and_then(|client| client.ticket) == Some(entry.ticket)
-            });
-        }
-        pool.queue.push_back(Entry {
+        pool.waiting += 1;
+        let entry = Entry {
             client: id,
             ticket: self.ticket,
+        };
+        pool.line_up(client, entry);
+        // Those who left have left void entries behind.
+        let clients = &self.clients;
+        pool.sweep(|entry| {
+            clients.get(entry.client).and_then(|client| client.ticket) == Some(entry.ticket)
         });
-        pool.waiting += 1;
         self.due.push(pool_id);
         self.watch_closely();
     }
 
     /// The first that waits.
     pub(super) fn first_waiting(&mut self, pool: PoolId) -> Option<Id> {
+        if !self.pools[pool.0].lanes.is_empty() {
+            return self.first_by_class(pool);
+        }
         let pool = &mut self.pools[pool.0];
         while let Some(entry) = pool.queue.front() {
             let client = self.clients.get(entry.client);
@@ -390,8 +474,12 @@ impl Serving {
             let client = self.clients.get(entry.client);
             client.and_then(|client| client.ticket) == Some(entry.ticket)
         };
-        let entries = self.pools[pool.0].queue.iter();
-        entries.filter(valid).map(|entry| entry.client).collect()
+        let entries = self.pools[pool.0].entries();
+        entries
+            .into_iter()
+            .filter(valid)
+            .map(|entry| entry.client)
+            .collect()
     }
 
     /// Takes a client out of the queue.
@@ -401,10 +489,14 @@ impl Serving {
             && let Some(pool) = client.pool
         {
             let pool = &mut self.pools[pool.0];
-            pool.waiting -= 1;
+            let class = client.lane;
+            pool.step_out(client);
             let waited = self.now.saturating_duration_since(client.since);
             pool.totals.wait += waited;
             pool.histograms.wait.observe(waited);
+            if class != 0 {
+                self.waited(class, waited);
+            }
         }
     }
 
@@ -418,6 +510,7 @@ impl Serving {
                 pool,
                 ticket,
                 client: client.serial,
+                class: client.lane,
                 since: client.since,
             };
             self.log_waited(&waited);
@@ -469,6 +562,10 @@ impl Serving {
             Stage::Joining(joining) => self.parameters.intern(joining.wanted.clone()),
             _ => client.set,
         };
+        if client.class != 0 && matches!(client.stage, Stage::Ready) {
+            server.class = client.class;
+            begin_work(&mut self.classes, client.class);
+        }
         if server.set == wanted && matches!(client.stage, Stage::Ready) {
             return true;
         }
@@ -487,96 +584,15 @@ impl Serving {
         }
         loop {
             let pool = &self.pools[id.0];
-            let wanted = pool.waiting > pool.connecting && pool.idle.is_empty();
+            let wanted = pool.waiting > pool.connecting
+                && pool.idle.is_empty()
+                && (pool.lanes.is_empty() || self.demand(pool) > pool.connecting);
             if !wanted || pool.servers >= pool.size || pool.retry_at.is_some_and(|at| at > self.now)
             {
                 return;
             }
-            if self.at_cap() && !self.evict_idle(id) {
+            if !self.make_way(id) || !self.connect(id) {
                 return;
-            }
-            if !self.connect(id) {
-                return;
-            }
-        }
-    }
-
-    fn at_cap(&self) -> bool {
-        let cap = self.config.max_server_connections;
-        // Looking at servers is not serving.
-        let probes = || self.clusters.iter().flat_map(|cluster| &cluster.nodes);
-        cap > 0
-            && self.servers.len() >= cap
-            && self.servers.len() >= cap + probes().filter(|node| node.probe.is_some()).count()
-    }
-
-    /// Closes a server that another pool has no use for at present, or has had for long enough: of those
-    /// the one that has been free for longest.
-    pub(super) fn evict_idle(&mut self, except: PoolId) -> bool {
-        let free = self.pools.iter().enumerate().filter_map(|(index, pool)| {
-            let &server = pool.idle.first()?;
-            let since = self.servers.get(server)?.used_at;
-            let free = index != except.0 && pool.waiting == 0;
-            (free && self.may_take(except, PoolId(index), since)).then_some((since, server))
-        });
-        let Some((_, server)) = free.min_by_key(|(since, _)| *since) else {
-            return false;
-        };
-        self.close_server(server, "another pool needs the connection");
-        true
-    }
-
-    /// Whether `taker`, which has too few, may have a server of `giver` that has been free since then.
-    /// To move one costs both: that nobody has asked for it for a moment is no reason.
-    fn may_take(&self, taker: PoolId, giver: PoolId, since: Instant) -> bool {
-        let (to, from) = (&self.pools[taker.0], &self.pools[giver.0]);
-        let unwanted = from.waiting == 0
-            && (to.servers == 0 || self.now.saturating_duration_since(since) >= UNWANTED);
-        let ahead = from.servers > to.servers && to.credit_s - from.credit_s > AHEAD_S;
-        unwanted || ahead || from.servers > to.servers + 1
-    }
-
-    /// Whether a server that has become free should make room for one of another pool; which pool's.
-    pub(super) fn should_yield(&self, id: PoolId) -> Option<PoolId> {
-        if !self.at_cap() {
-            return None;
-        }
-        let (index, _) = self
-            .pools
-            .iter()
-            .enumerate()
-            .filter(|(index, pool)| {
-                *index != id.0
-                    && pool.waiting > pool.connecting
-                    && pool.servers < pool.size
-                    && pool.retry_at.is_none_or(|at| at <= self.now)
-            })
-            .max_by(|(_, one), (_, two)| one.credit_s.total_cmp(&two.credit_s))?;
-        let taker = PoolId(index);
-        self.may_take(taker, id, self.now).then_some(taker)
-    }
-
-    /// Takes note of what each pool has had of the servers over the last `passed`.
-    pub(super) fn account(&mut self, passed: Duration) {
-        if !self.at_cap() {
-            return;
-        }
-        let busy = |pool: &Pool| {
-            pool.probe.is_none() && (pool.waiting > 0 || pool.idle.len() < pool.servers)
-        };
-        // One that is being connected has not been of use to anybody yet.
-        let had = |pool: &Pool| (pool.servers - pool.connecting) as f64;
-        let contending = self.pools.iter().filter(|pool| busy(pool)).count();
-        let serving = self.pools.iter().filter(|pool| pool.probe.is_none());
-        let share = serving.map(had).sum::<f64>() / contending.max(1) as f64;
-        for pool in &mut self.pools {
-            if busy(pool) {
-                pool.credit_s += (share - had(pool)) * passed.as_secs_f64();
-                // What was missed long ago is not made up for.
-                pool.credit_s = pool.credit_s.clamp(-10.0, 10.0);
-            } else {
-                // Who wants nothing for a while has no claim, nor owes anything.
-                pool.credit_s /= 2.0;
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Who waited, written down: whether the first to come was the first to be served can be read off it.
 
+use super::classes::ClassId;
 use super::pool::PoolId;
 use crate::error::Error;
 use crate::log::{Level, line};
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::time::Instant;
 
 /// What the columns are. Tickets count requests in the order in which they came, over all pools.
-const HEADING: &str = "pool,ticket,client,enqueued_us,dispatched_us";
+const HEADING: &str = "pool,ticket,client,enqueued_us,dispatched_us,class";
 
 /// A line for each request that had to wait, in the order of dispatch.
 pub(super) struct QueueLog {
@@ -23,6 +24,8 @@ pub(super) struct Waited {
     pub(super) ticket: u64,
     /// Which of all clients that there ever were.
     pub(super) client: u64,
+    /// Of whom it has waited among, from 1; 0 is none.
+    pub(super) class: ClassId,
     pub(super) since: Instant,
 }
 
@@ -50,12 +53,13 @@ impl QueueLog {
             pool,
             ticket,
             client,
+            class,
             since,
         } = waited;
         let (enqueued, dispatched) = (us(*since), us(now));
         writeln!(
             self.out,
-            "{},{ticket},{client},{enqueued},{dispatched}",
+            "{},{ticket},{client},{enqueued},{dispatched},{class}",
             pool.0
         )
     }

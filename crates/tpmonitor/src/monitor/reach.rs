@@ -1,7 +1,6 @@
 //! How connections to servers begin: reaching one, logging in, and what follows when either fails.
 
-use super::client::Stage;
-use super::pool::{PoolId, Welcome};
+use super::pool::{PoolId, Purpose, Welcome};
 use super::server::{Server, Stage2};
 use super::{SERVER, Serving};
 use crate::auth::Channel;
@@ -72,13 +71,13 @@ impl Serving {
             cancels: 0,
             since: now,
             used_at: now,
+            class: 0,
             asked_at: None,
             condemned: false,
             counted: relay::server::Counts::default(),
         });
-        let pool = &mut self.pools[pool_id.0];
-        pool.servers += 1;
-        pool.connecting += 1;
+        self.one_more(pool_id);
+        self.pools[pool_id.0].connecting += 1;
         let begun = self
             .servers
             .get_mut(id)
@@ -93,7 +92,7 @@ impl Serving {
     /// wait go on waiting, for the servers that there are and for the next attempt.
     fn short_of(&mut self, id: PoolId, errno: Errno) {
         if self.pools[id.0].servers == 0 {
-            self.evict_idle(id);
+            self.evict_idle(id, None);
         }
         let pool = &mut self.pools[id.0];
         pool.retry_at = Some(self.now + self.config.retry_pause);
@@ -107,11 +106,13 @@ impl Serving {
                 ("error", &std::io::Error::from(errno)),
             ],
         );
+        self.let_in(id);
     }
 
     /// No server could be reached: the next address, and a pause once all were tried.
     pub(super) fn unreachable(&mut self, id: PoolId, address: &Address, why: &str) {
-        if let Some(at) = self.pools[id.0].probe {
+        let purpose = self.pools[id.0].purpose;
+        if let Purpose::Probe(at) = purpose {
             return self.node_lost(at, why);
         }
         self.counted.not_reached += 1;
@@ -133,7 +134,13 @@ impl Serving {
                 ("error", &why),
             ],
         );
-        if all_tried && pool.servers == pool.connecting {
+        if let Purpose::LookUp(index) = purpose {
+            if all_tried {
+                self.refuse_all_sought(index, why);
+            } else {
+                self.connect(id);
+            }
+        } else if all_tried && pool.servers == pool.connecting {
             let mut text = Vec::new();
             let said =
                 format!("the TP monitor could not connect to the server at {address}: {why}");
@@ -157,9 +164,8 @@ impl Serving {
     /// Takes a connection that does not serve yet out of everything.
     pub(super) fn forget_attempt(&mut self, id: Id) -> Option<Server> {
         let server = self.servers.remove(id)?;
-        let pool = &mut self.pools[server.pool.0];
-        pool.servers -= 1;
-        pool.connecting -= 1;
+        self.one_less(server.pool);
+        self.pools[server.pool.0].connecting -= 1;
         Some(server)
     }
 
@@ -194,17 +200,18 @@ impl Serving {
     /// The password for a pool's servers.
     fn password(&self, pool: PoolId) -> (String, Option<Secret>) {
         let pool = &self.pools[pool.0];
+        let listed = |user: &String| {
+            let known = self.config.users.get(user);
+            known.filter(|secret| secret.serves_for_servers())
+        };
         match &pool.database.user {
             Some(user) => {
                 let own = pool.database.password.as_ref();
-                (
-                    user.clone(),
-                    own.or_else(|| self.config.users.get(user)).cloned(),
-                )
+                (user.clone(), own.or_else(|| listed(user)).cloned())
             }
             None => (
                 pool.key.user.clone(),
-                self.config.users.get(&pool.key.user).cloned(),
+                listed(&pool.key.user).or(pool.learnt.as_ref()).cloned(),
             ),
         }
     }
@@ -288,7 +295,8 @@ impl Serving {
         let Some(server) = self.forget_attempt(id) else {
             return;
         };
-        if let Some(at) = self.pools[server.pool.0].probe {
+        let purpose = self.pools[server.pool.0].purpose;
+        if let Purpose::Probe(at) = purpose {
             let body = message.get(scan::HEADER_BYTES..).unwrap_or_default();
             return self.node_refused(at, error_fields(body).sqlstate, why);
         }
@@ -304,8 +312,12 @@ impl Serving {
                 ("error", &why),
             ],
         );
-        if pool.servers == pool.connecting {
+        if let Purpose::LookUp(index) = purpose {
+            self.refuse_all_sought(index, why);
+        } else if pool.servers == pool.connecting {
             self.refuse_waiting(server.pool, message, false);
+        } else {
+            self.let_in(server.pool);
         }
     }
 
@@ -323,23 +335,16 @@ impl Serving {
         pool.connecting -= 1;
         pool.retry_at = None;
         self.counted.connected += 1;
-        if let Some(at) = pool.probe {
-            return self.begin_checking(id, at, major(&parameters));
+        match pool.purpose {
+            Purpose::Probe(at) => return self.begin_checking(id, at, major(&parameters)),
+            Purpose::LookUp(index) => return self.begin_looking(id, index),
+            Purpose::Serve => {}
         }
         server.greeting = Rc::new(parameters);
         pool.set_welcome(Some(Rc::clone(&server.greeting)));
-        // Log-ins that it answers for need no server of their own.
-        for client in self.all_waiting(pool_id) {
-            let joining = self
-                .clients
-                .get(client)
-                .is_some_and(|client| matches!(client.stage, Stage::Joining(_)));
-            if joining && self.welcome(client) {
-                self.unqueue(client);
-                self.resume(client);
-            }
-        }
         self.tidy(id);
+        // Log-ins that it answers for need no server of their own.
+        self.let_in(pool_id);
     }
 }
 

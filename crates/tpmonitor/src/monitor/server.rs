@@ -2,8 +2,10 @@
 
 use super::Serving;
 use super::checks::Checking;
+use super::classes::ClassId;
 use super::client::Stage;
-use super::pool::{PoolId, Spelling, Welcome};
+use super::lookup::Looking;
+use super::pool::{PoolId, Purpose, Spelling, Welcome};
 use crate::auth::Login;
 use crate::config::SessionState;
 use crate::log::{Level, line};
@@ -33,6 +35,8 @@ pub(super) enum Stage2 {
     Ready,
     /// It is there to say how its server is.
     Checking(Checking),
+    /// It is there to ask for passwords.
+    Looking(Looking),
 }
 
 /// A log-in under way.
@@ -86,6 +90,8 @@ pub(super) struct Server {
     pub(super) cancels: usize,
     pub(super) since: Instant,
     pub(super) used_at: Instant,
+    /// The class that it works for.
+    pub(super) class: ClassId,
     /// Since when it has been at what it was asked last.
     pub(super) asked_at: Option<Instant>,
     /// To be closed as soon as it is free.
@@ -96,7 +102,10 @@ pub(super) struct Server {
 impl Server {
     /// Whether its log-in is behind it.
     pub(super) fn stands(&self) -> bool {
-        matches!(self.stage, Stage2::Ready | Stage2::Checking(_))
+        matches!(
+            self.stage,
+            Stage2::Ready | Stage2::Checking(_) | Stage2::Looking(_)
+        )
     }
 }
 
@@ -152,6 +161,7 @@ impl Serving {
                 Received::Some => match server.stage {
                     Stage2::Ready => self.relay(id, &buffer),
                     Stage2::Checking(_) => self.checked(id, &buffer),
+                    Stage2::Looking(_) => self.looked_up(id, &buffer),
                     Stage2::Asking => self.answered(id, &buffer),
                     _ => self.start(id, &buffer),
                 },
@@ -412,9 +422,20 @@ impl Serving {
             let value = value.map_or(Spelling::Default, |value| Spelling::Value(value.into()));
             pool.learn(*index, Rc::clone(given), value);
         }
-        client.server = None;
-        server.client = None;
-        if !self.welcome(client_id) {
+        let kept = pool.mode == Mode::Session;
+        if kept && self.welcome(client_id) {
+            if let Some(server) = self.servers.get_mut(id) {
+                server.session = true;
+            }
+            return self.resume(client_id);
+        }
+        if let (Some(client), Some(server)) =
+            (self.clients.get_mut(client_id), self.servers.get_mut(id))
+        {
+            client.server = None;
+            server.client = None;
+        }
+        if kept || !self.welcome(client_id) {
             // What the server reports has changed meanwhile: ask again.
             self.enqueue(client_id);
         }
@@ -457,6 +478,11 @@ impl Serving {
         if !server.relay.is_quiet() {
             return;
         }
+        if server.class != 0 {
+            let class = std::mem::take(&mut server.class);
+            self.end_work(class);
+            return self.tidy(id);
+        }
         let pool_id = server.pool;
         let session = std::mem::take(&mut server.session);
         if server.relay.status() != b'I' {
@@ -488,8 +514,9 @@ impl Serving {
     /// Takes a server out of everything; it is closed when the result is dropped.
     fn remove_server(&mut self, id: Id) -> Option<Server> {
         let server = self.servers.remove(id)?;
+        self.one_less(server.pool);
+        self.end_work(server.class);
         let pool = &mut self.pools[server.pool.0];
-        pool.servers -= 1;
         pool.connecting -= usize::from(!server.stands());
         pool.idle.retain(|idle| *idle != id);
         self.due.push(server.pool);
@@ -516,8 +543,10 @@ impl Serving {
         let Some(server) = self.remove_server(id) else {
             return;
         };
-        if let Some(at) = self.pools[server.pool.0].probe {
-            return self.probe_lost(at);
+        match self.pools[server.pool.0].purpose {
+            Purpose::Probe(at) => return self.probe_lost(at),
+            Purpose::LookUp(index) => return self.asker_lost(index, why),
+            Purpose::Serve => {}
         }
         self.counted.lost += 1;
         self.check_soon(server.pool, &server.address);
@@ -525,6 +554,9 @@ impl Serving {
         self.pools[server.pool.0].welcome = None;
         self.log_closed(Level::Warning, "server connection lost", &server, why);
         if let Some(client) = server.client {
+            if self.join_again(client) {
+                return;
+            }
             if let Some(client) = self.clients.get_mut(client) {
                 client.server = None;
             }
@@ -535,6 +567,23 @@ impl Serving {
             }
             self.dismiss(client, &text);
         }
+    }
+
+    /// A log-in whose server was lost is answered by another, once: nothing of the client's has been sent.
+    fn join_again(&mut self, id: Id) -> bool {
+        let Some(client) = self.clients.get_mut(id) else {
+            return false;
+        };
+        let Stage::Joining(joining) = &mut client.stage else {
+            return false;
+        };
+        let first = !std::mem::replace(&mut joining.again, true);
+        if first {
+            client.server = None;
+            client.settling = false;
+            self.enqueue(id);
+        }
+        first
     }
 
     fn log_closed(&self, level: Level, what: &str, server: &Server, why: &str) {

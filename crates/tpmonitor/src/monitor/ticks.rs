@@ -1,6 +1,8 @@
 //! Limits of time.
 
 use super::client::Stage;
+use super::lookup::Lookup;
+use super::pool::Purpose;
 use super::server::Stage2;
 use super::{STILL_TICK, Serving, TICK};
 use crate::messages::{Severity, error};
@@ -44,6 +46,7 @@ impl Serving {
         self.check_clients();
         self.check_servers();
         self.check_clusters();
+        self.check_lookups();
         for id in self.cancels.ids() {
             let since = self.cancels.get(id).map(|cancel| cancel.since);
             if since.is_some_and(|since| self.now - since > self.config.connect_limit) {
@@ -53,8 +56,10 @@ impl Serving {
         for index in 0..self.pools.len() {
             if self.pools[index].waiting > 0 {
                 self.due.push(super::pool::PoolId(index));
+                self.let_in(super::pool::PoolId(index));
             }
         }
+        self.check_succession();
         if let Some(limit) = self.stopping {
             self.end_idle_clients();
             self.done |= self.clients.len() == 0 || limit <= self.now;
@@ -62,7 +67,8 @@ impl Serving {
         let busy = self.stopping.is_some()
             || self.full_until.is_some()
             || self.pools.iter().any(|pool| pool.waiting > 0)
-            || self.cancels.len() > 0;
+            || self.cancels.len() > 0
+            || self.lookups.iter().any(Lookup::is_wanted);
         self.next_tick = self.now + if busy { TICK } else { STILL_TICK };
         if let Some(watchdog) = self.service.watchdog {
             self.next_tick = self.next_tick.min(self.now + watchdog);
@@ -82,7 +88,7 @@ impl Serving {
             let server = client.server.and_then(|server| self.servers.get(server));
             let found = match &client.stage {
                 Stage::Scraping if lasted > config.login_limit => Some(("", "")),
-                Stage::New | Stage::Proving(_)
+                Stage::New | Stage::Proving(_) | Stage::Sought(_)
                     if self.now.saturating_duration_since(client.connected)
                         > config.login_limit =>
                 {
@@ -128,9 +134,9 @@ impl Serving {
         let mut late = Vec::new();
         for (id, server) in self.servers.iter() {
             if !server.stands() {
-                let limit = match self.pools[server.pool.0].probe {
-                    Some(_) => self.config.check_limit.min(self.config.connect_limit),
-                    None => self.config.connect_limit,
+                let limit = match self.pools[server.pool.0].purpose {
+                    Purpose::Probe(_) => self.config.check_limit.min(self.config.connect_limit),
+                    Purpose::Serve | Purpose::LookUp(_) => self.config.connect_limit,
                 };
                 if self.now.saturating_duration_since(server.since) > limit {
                     late.push((id, true));

@@ -313,6 +313,8 @@ impl<'i> Hand<'_, 'i, '_> {
 
     fn query(&mut self, server: &mut Server, pooled: bool) -> Taken {
         let meaning = self.meaning(&server.reported);
+        let dropped = sql::dropped_database(self.message.body());
+        self.shared.dropped.extend(dropped);
         if pooled
             && let Some(name) = &meaning.deallocates
             && self.client.statement(name).is_some()
@@ -346,11 +348,12 @@ impl<'i> Hand<'_, 'i, '_> {
             duplicate: None,
             undo: Undo::Nothing,
         };
+        let body = &self.message.body()[name.len() + 1..];
+        self.shared.dropped.extend(sql::dropped_database(body));
         if !pooled {
             server.owe(Owed::Parse(parse));
             return self.pass();
         }
-        let body = &self.message.body()[name.len() + 1..];
         let (text, _) = split_string(body).ok_or(Stop::Bad(Bad::Body('P')))?;
         let read = |server: &Server| {
             sql::meaning(text, |name| {

@@ -36,4 +36,6 @@ pub(crate) struct Shared {
     pub(crate) statements: Statements,
     /// Counts unnamed statements: each is told from all others.
     pub(crate) unnamed: u64,
+    /// Databases that clients are about to drop.
+    pub(crate) dropped: Vec<Vec<u8>>,
 }

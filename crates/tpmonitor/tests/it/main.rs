@@ -10,11 +10,13 @@
 mod admin;
 mod auth;
 mod cancel;
+mod classes;
 mod cluster;
 mod differential;
 mod gate;
 mod hunt;
 mod life;
+mod lookup;
 mod metrics;
 mod outside;
 mod places;

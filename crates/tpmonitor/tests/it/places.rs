@@ -5,7 +5,7 @@ use crate::support::raw::{Raw, query};
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-use tenbin_tpmonitor::{Database, Error, Listen, Monitor, Place, ReadFrom, ServerTls, Wants};
+use tenbin_tpmonitor::{Database, Error, Listen, Monitor, Place};
 use tenbin_wire::Address;
 
 /// Where the shared server's own socket is.
@@ -59,15 +59,8 @@ fn a_server_that_is_not_there_is_an_error_to_those_who_want_it_until_it_comes() 
                 host: String::new(),
                 address: Address::Unix(path.clone()),
             }],
-            tls: ServerTls::default(),
-            wants: Wants::default(),
-            read_from: ReadFrom::default(),
-            check_user: None,
             name: Some("postgres".to_owned()),
-            user: None,
-            password: None,
-            pool_size: None,
-            pooling: None,
+            ..Database::default()
         };
         config.databases.insert("late".to_owned(), missing);
     });
@@ -175,7 +168,14 @@ fn who_waited_is_written_down() {
     let lines = read(&path);
     assert_eq!(
         lines[0],
-        ["pool", "ticket", "client", "enqueued_us", "dispatched_us"]
+        [
+            "pool",
+            "ticket",
+            "client",
+            "enqueued_us",
+            "dispatched_us",
+            "class"
+        ]
     );
     let number = |cell: &String| cell.parse::<u64>().unwrap();
     let rows: Vec<Vec<u64>> = lines[1..]

@@ -2,7 +2,7 @@
 
 use crate::support::Running;
 use crate::support::raw::{Raw, query, startup};
-use tenbin_tpmonitor::{Config, SessionState};
+use tenbin_tpmonitor::{Config, Pooling, SessionState};
 
 fn one(config: &mut Config) {
     config.pool_size = 1;
@@ -138,4 +138,53 @@ fn where_it_is_so_configured_state_is_taken_away() {
     assert_eq!(one.tags(1), "CZ");
     assert_eq!(other.value("SHOW statement_timeout"), "0");
     assert_eq!(one.value("SHOW statement_timeout"), "0");
+}
+
+/// Whoever finds a server when it logs in is told that one's process number; who does not is in all the same.
+#[test]
+fn a_session_is_told_the_process_of_its_server() {
+    let monitor = Running::start(|config| {
+        config.pooling = Pooling::Session;
+        config.pool_size = 2;
+    });
+    let mut clients: Vec<Raw> = (0..3).map(|_| monitor.raw()).collect();
+    let told = |raw: &Raw| u32::from_be_bytes(raw.key[..4].try_into().unwrap()).to_string();
+    for client in &mut clients[..2] {
+        let own = client.value("SELECT pg_backend_pid()");
+        assert_eq!(own, told(client));
+    }
+    let (first, last) = clients.split_at_mut(2);
+    last[0].send(&query("SELECT pg_sleep(100)"));
+    first[0].send(&query("SELECT pg_sleep(100)"));
+    let mut direct = monitor.direct();
+    let asleep = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(100)' AND state = 'active'";
+    while direct.query_one(asleep, &[]).unwrap().get::<_, i64>(0) == 0 {}
+    first[0].cancel();
+    assert_eq!(first[0].tags(1), "TEZ");
+    // One that waits for a server has a number to be cancelled by, too.
+    last[0].cancel();
+    assert_eq!(last[0].tags(1), "EZ");
+    drop(clients.remove(0));
+    assert_eq!(clients[1].value("SELECT 1"), "1");
+}
+
+#[test]
+fn a_database_that_is_dropped_has_no_free_connections_left() {
+    let monitor = Running::start(|_| {});
+    for (name, extended) in [("dropped_plainly", false), ("dropped by a statement", true)] {
+        let mut client = monitor.connect();
+        client
+            .batch_execute(&format!("CREATE DATABASE \"{name}\""))
+            .unwrap();
+        let mut other = monitor.config();
+        let mut other = other.dbname(name).connect(postgres::NoTls).unwrap();
+        other.batch_execute("SELECT 1").unwrap();
+        drop(other);
+        let sql = format!("DROP DATABASE \"{name}\"");
+        if extended {
+            client.execute(&sql, &[]).unwrap();
+        } else {
+            client.batch_execute(&sql).unwrap();
+        }
+    }
 }
