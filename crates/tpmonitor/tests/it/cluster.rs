@@ -69,6 +69,12 @@ fn writes_follow_the_server_that_takes_them() {
     assert_eq!(outside.value(WHERE), "f");
     inside.send(&query("CREATE TABLE written (a int)"));
     assert_eq!(inside.tags(1), "CZ");
+    // Nobody waits for the standby otherwise, and what it lacks dies with the primary.
+    until(&mut outside, "1", |raw| {
+        raw.value(
+            "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()",
+        )
+    });
     inside.send(&query("BEGIN; INSERT INTO written VALUES (1)"));
     assert_eq!(inside.tags(1), "CCZ");
     kill(&server.data_directory());
