@@ -250,7 +250,11 @@ mod tests {
         let mut watch = ProcessWatch::new(None, None);
         assert!(sum(&looked(&mut watch)).is_empty());
         // By what it used, not by the clock: others may have the processors meanwhile.
-        let own = || process::stat(std::process::id().cast_signed()).unwrap().used;
+        let own = || {
+            process::stat(std::process::id().cast_signed())
+                .unwrap()
+                .used
+        };
         let before = own();
         while own().minus(before).0[..2].iter().sum::<f64>() < 0.1 {}
         let seen = sum(&looked(&mut watch));
