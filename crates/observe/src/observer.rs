@@ -207,14 +207,14 @@ impl Eye {
             self.gap("postgresql", reason);
         }
         self.inside = Some((Instant::now(), before));
-        if let Some((watch, _)) = &self.profile {
-            watch.begin();
+        if let Some(Err(error)) = self.profile.as_mut().map(|(watch, _)| watch.begin()) {
+            self.gap("profile", error.to_string());
         }
     }
 
     fn end(&mut self) {
-        if let Some((watch, _)) = &self.profile {
-            watch.end();
+        if let Some(Err(error)) = self.profile.as_mut().map(|(watch, _)| watch.end()) {
+            self.gap("profile", error.to_string());
         }
         let taken = self.mark();
         self.look(true);

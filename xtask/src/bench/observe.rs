@@ -53,14 +53,14 @@ fn beside(
     [
         Row::new(what, share(with, own), "–", "–", "≤ 3 %"),
         Row::new(
-            &format!("throughput with {option}; peer: without"),
+            format!("throughput with {option}; peer: without"),
             format!("{:.0}/s", middle(with, tps)),
             format!("{:.0}/s", middle(without, tps)),
             ratio(tps),
             "≥ 0.97",
         ),
         Row::new(
-            &format!("server CPU a transaction with {option}; peer: without"),
+            format!("server CPU a transaction with {option}; peer: without"),
             format!("{:.0} µs", middle(with, server_us)),
             format!("{:.0} µs", middle(without, server_us)),
             ratio(server_us),

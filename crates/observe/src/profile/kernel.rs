@@ -8,6 +8,7 @@ use aya::programs::perf_event::{
 };
 use aya::util::online_cpus;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Built from the C beside it by `cargo xtask bpf`.
@@ -116,11 +117,27 @@ impl Counters {
     }
 }
 
+/// Reads what the kernel's half counts.
+#[derive(Clone)]
+pub(crate) struct Counting(Arc<PerCpuArray<MapData, u64>>);
+
+impl Counting {
+    /// All CPUs' counters together.
+    pub(crate) fn now(&self) -> Result<Counters, MapError> {
+        let read = |index: u32| Ok::<u64, MapError>(self.0.get(&index, 0)?.iter().sum());
+        Ok(Counters {
+            looks: read(0)?,
+            ns: read(1)?,
+            lost: read(2)?,
+        })
+    }
+}
+
 /// The programs in the kernel. Dropping it takes them out; so does the end of the process.
 pub(crate) struct Kernel {
     ebpf: Ebpf,
     ring: RingBuf<MapData>,
-    counters: PerCpuArray<MapData, u64>,
+    pub(crate) counting: Counting,
     /// What an interruption takes beside the program that it executes, nanoseconds.
     around_ns: f64,
 }
@@ -142,11 +159,11 @@ impl Kernel {
         program(&mut ebpf)?.load().map_err(EbpfError::from)?;
         let mut take = |name| ebpf.take_map(name).ok_or_else(|| bpf::missing(name));
         let ring = RingBuf::try_from(take("SAMPLES")?)?;
-        let counters = PerCpuArray::try_from(take("COUNTERS")?)?;
+        let counting = Counting(Arc::new(PerCpuArray::try_from(take("COUNTERS")?)?));
         let mut kernel = Self {
             ebpf,
             ring,
-            counters,
+            counting,
             around_ns: 0.0,
         };
         kernel.around_ns = kernel.calibrate()?;
@@ -167,7 +184,7 @@ impl Kernel {
             rows.fold(f64::INFINITY, f64::min)
         };
         let quiet_ns = least();
-        let before = self.counters()?;
+        let before = self.counting.now()?;
         let scope = PerfEventScope::CallingProcess { cpu: None };
         let policy = SamplePolicy::Period(COST_PERIOD_NS);
         let program = program(&mut self.ebpf)?;
@@ -176,7 +193,7 @@ impl Kernel {
             .map_err(EbpfError::from)?;
         let disturbed_ns = least();
         program.detach(link).map_err(EbpfError::from)?;
-        let seen = self.counters()?.since(before);
+        let seen = self.counting.now()?.since(before);
         if seen.looks == 0 {
             return Ok(0.0);
         }
@@ -191,16 +208,6 @@ impl Kernel {
             take(&Sample::decode(&item).ok_or(Error::Record { bytes })?);
         }
         Ok(())
-    }
-
-    /// All CPUs' counters together.
-    pub(crate) fn counters(&self) -> Result<Counters, MapError> {
-        let read = |index: u32| Ok::<u64, MapError>(self.counters.get(&index, 0)?.iter().sum());
-        Ok(Counters {
-            looks: read(0)?,
-            ns: read(1)?,
-            lost: read(2)?,
-        })
     }
 
     /// What so many looks took on average, nanoseconds.

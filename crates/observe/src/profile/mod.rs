@@ -10,12 +10,14 @@ use crate::bpf;
 use crate::cost::thread_cpu_s;
 use aya::EbpfError;
 use aya::maps::MapError;
-use kernel::{Counters, Kernel, RATE_HZ};
+use kernel::{Counters, Counting, Kernel, RATE_HZ};
 use places::Places;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use stacks::Stacks;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -90,88 +92,132 @@ pub(crate) struct Profiled {
     pub(crate) absent: Vec<(&'static str, String)>,
 }
 
-/// Moments of the monotonic clock, nanoseconds.
-enum Message {
-    Begin(u64),
-    End(u64),
+/// Beginning and end of the interval by the monotonic clock, nanoseconds; `u64::MAX` before they are known.
+/// Samples bear their time: those of the interval are counted however late they are read.
+#[derive(Debug)]
+struct Interval {
+    begin_ns: AtomicU64,
+    end_ns: AtomicU64,
 }
 
 /// Samples every CPU. Dropping it takes the program out of the kernel; so does the end of the process.
 pub(crate) struct ProfileWatch {
-    messages: Sender<Message>,
-    thread: JoinHandle<Result<Profiled, Error>>,
+    interval: Arc<Interval>,
+    counting: Counting,
+    /// What was counted when the interval began, and in it.
+    before: Counters,
+    counted: Counters,
+    /// Dropped to end the thread.
+    running: Sender<()>,
+    thread: JoinHandle<Result<Read, Error>>,
 }
 
 impl ProfileWatch {
     /// Puts the program on every CPU's clock and reads the symbols of what runs already.
     pub(crate) fn start(postmaster: Option<u32>, pooler: Option<u32>) -> Result<Self, Error> {
+        let interval = Arc::new(Interval {
+            begin_ns: AtomicU64::new(u64::MAX),
+            end_ns: AtomicU64::new(u64::MAX),
+        });
+        let kernel = Kernel::start(postmaster, pooler)?;
+        let counting = kernel.counting.clone();
         let reader = Reader {
-            kernel: Kernel::start(postmaster, pooler)?,
-            stacks: Stacks::new(Places::new(postmaster)),
-            interval: None,
-            before: Counters::default(),
-            cpu_before_s: 0.0,
+            kernel,
+            stacks: Stacks::new(Places::new(postmaster, pooler)),
+            interval: Arc::clone(&interval),
         };
-        let (messages, receiver) = mpsc::channel();
+        let (running, ended) = mpsc::channel();
         let thread = std::thread::Builder::new()
             .name("profile".to_owned())
-            .spawn(move || reader.read(&receiver))
+            .spawn(move || reader.read(&ended))
             .map_err(|error| Error::Thread(error.to_string()))?;
-        Ok(Self { messages, thread })
+        Ok(Self {
+            interval,
+            counting,
+            before: Counters::default(),
+            counted: Counters::default(),
+            running,
+            thread,
+        })
     }
 
     /// The interval begins now.
-    pub(crate) fn begin(&self) {
-        // A thread that has ended says why when it is joined.
-        let _ = self.messages.send(Message::Begin(now_ns()));
+    pub(crate) fn begin(&mut self) -> Result<(), Error> {
+        self.before = self.counting.now()?;
+        self.interval.begin_ns.store(now_ns(), Ordering::Relaxed);
+        Ok(())
     }
 
     /// The interval ends now.
-    pub(crate) fn end(&self) {
-        let _ = self.messages.send(Message::End(now_ns()));
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        self.interval.end_ns.store(now_ns(), Ordering::Relaxed);
+        self.counted = self.counting.now()?.since(self.before);
+        Ok(())
     }
 
     /// What came out; `load_s`: CPU that driver, pooler and server used.
     pub(crate) fn sum_up(self, load_s: f64) -> Result<Profiled, Error> {
-        drop(self.messages);
+        drop(self.running);
         let ended = self.thread.join();
-        let mut seen = ended.map_err(|_| Error::Thread("it failed".to_owned()))??;
-        let cost_s = seen.profile.cost_s;
-        seen.profile.share_of_load = (load_s > 0.0).then(|| cost_s / load_s);
-        Ok(seen)
+        let mut read = ended.map_err(|_| Error::Thread("it failed".to_owned()))??;
+        let counted = self.counted;
+        let (kinds, binaries) = (read.stacks.kinds(), read.stacks.binaries());
+        let sample_ns = read.kernel.look_ns(counted);
+        let cost_s = read.cpu_s + sample_ns * counted.looks as f64 / 1e9;
+        Ok(Profiled {
+            profile: Profile {
+                rate_hz: RATE_HZ as f64,
+                samples: kinds.values().map(|kind| kind.samples).sum(),
+                lost: counted.lost,
+                kinds,
+                binaries,
+                sample_ns,
+                cost_s,
+                share_of_load: (load_s > 0.0).then(|| cost_s / load_s),
+            },
+            stacks: read.stacks.folded(),
+            absent: read.stacks.absent(),
+        })
     }
+}
+
+/// What the thread leaves.
+struct Read {
+    kernel: Kernel,
+    stacks: Stacks,
+    /// What it used in the interval, seconds.
+    cpu_s: f64,
 }
 
 /// The thread that takes samples as they come.
 struct Reader {
     kernel: Kernel,
     stacks: Stacks,
-    /// From when, and until when once that is known.
-    interval: Option<(u64, u64)>,
-    /// What was counted and used when the interval began.
-    before: Counters,
-    cpu_before_s: f64,
+    interval: Arc<Interval>,
 }
 
 impl Reader {
-    fn read(mut self, messages: &Receiver<Message>) -> Result<Profiled, Error> {
+    fn read(mut self, ended: &Receiver<()>) -> Result<Read, Error> {
+        let mut before_s = None;
         loop {
-            let message = messages.recv_timeout(READ_EVERY);
+            let end = ended.recv_timeout(READ_EVERY);
+            let begun = self.interval.begin_ns.load(Ordering::Relaxed) < u64::MAX;
+            if begun && before_s.is_none() {
+                before_s = Some(thread_cpu_s());
+            }
+            let last = end != Err(RecvTimeoutError::Timeout);
+            if last {
+                self.kernel.stop()?;
+            }
             self.take()?;
-            match message {
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(Message::Begin(at_ns)) => {
-                    self.interval = Some((at_ns, u64::MAX));
-                    self.before = self.kernel.counters()?;
-                    self.cpu_before_s = thread_cpu_s();
-                }
-                Ok(Message::End(at_ns)) => {
-                    if let Some((_, end)) = &mut self.interval {
-                        *end = at_ns;
-                    }
-                    return self.finish();
-                }
-                Err(RecvTimeoutError::Disconnected) => return self.finish(),
+            if last {
+                let cpu_s = before_s.map_or(0.0, |before_s| thread_cpu_s() - before_s);
+                let Self { kernel, stacks, .. } = self;
+                return Ok(Read {
+                    kernel,
+                    stacks,
+                    cpu_s,
+                });
             }
         }
     }
@@ -182,42 +228,11 @@ impl Reader {
             kernel,
             stacks,
             interval,
-            ..
         } = self;
-        let (from, to) = interval.unwrap_or((u64::MAX, u64::MAX));
-        kernel.drain(|sample| stacks.add(sample, (from..to).contains(&sample.at_ns)))
-    }
-
-    fn finish(mut self) -> Result<Profiled, Error> {
-        let counted = self.kernel.counters()?.since(self.before);
-        self.kernel.stop()?;
-        self.take()?;
-        let sample_ns = self.kernel.look_ns(counted);
-        let own_s = thread_cpu_s() - self.cpu_before_s;
-        let mut absent = Vec::new();
-        if !self.stacks.places.knows_kernel() {
-            let reason =
-                "/proc/kallsyms hides them from this user: run as root or grant CAP_SYSLOG";
-            absent.push(("names of the kernel's functions", reason.to_owned()));
-        }
-        if let Some(reason) = self.stacks.places.denied.take() {
-            absent.push(("names of some processes' functions", reason));
-        }
-        let (kinds, binaries) = (self.stacks.kinds(), self.stacks.binaries());
-        let profile = Profile {
-            rate_hz: RATE_HZ as f64,
-            samples: kinds.values().map(|kind| kind.samples).sum(),
-            lost: counted.lost,
-            kinds,
-            binaries,
-            sample_ns,
-            cost_s: own_s + sample_ns * counted.looks as f64 / 1e9,
-            share_of_load: None,
-        };
-        Ok(Profiled {
-            profile,
-            stacks: self.stacks.folded(),
-            absent,
+        kernel.drain(|sample| {
+            let inside = sample.at_ns >= interval.begin_ns.load(Ordering::Relaxed)
+                && sample.at_ns < interval.end_ns.load(Ordering::Relaxed);
+            stacks.add(sample, inside);
         })
     }
 }

@@ -144,7 +144,7 @@ pub(super) struct Places {
     by_text: HashMap<String, FrameId>,
     pub(super) binaries: Vec<Binary>,
     by_file: HashMap<(String, u64, String), usize>,
-    postmaster: Option<(u32, Process)>,
+    postmaster: Option<Process>,
     processes: HashMap<(u32, u64), Process>,
     kernel: Functions,
     kernel_frames: Vec<Option<FrameId>>,
@@ -154,7 +154,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Reads what there is to read before the load begins.
-    pub(super) fn new(postmaster: Option<u32>) -> Self {
+    pub(super) fn new(postmaster: Option<u32>, pooler: Option<u32>) -> Self {
         let kernel = symbols::kernel();
         let mut places = Self {
             frames: Vec::new(),
@@ -167,7 +167,11 @@ impl Places {
             kernel,
             denied: None,
         };
-        places.postmaster = postmaster.map(|pid| (pid, places.read(pid)));
+        places.postmaster = postmaster.map(|pid| places.read(pid));
+        // For their symbols.
+        for pid in pooler.into_iter().chain([std::process::id()]) {
+            places.read(pid);
+        }
         places
     }
 
@@ -234,7 +238,7 @@ impl Places {
     fn find(&mut self, sample: &Sample<'_>, address: u64, caller: bool) -> Option<(usize, u64)> {
         // A child begins with the postmaster's memory: what is there needs no look at the child, which
         // may be gone.
-        if let Some((_, postmaster)) = &self.postmaster
+        if let Some(postmaster) = &self.postmaster
             && matches!(sample.who, Who::Postmaster | Who::Child)
             && let Some(found) = postmaster.find(address)
         {
@@ -391,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_would_end_a_frame_does_not_stand_in_one() {
-        let mut places = Places::new(None);
+        let mut places = Places::new(None, None);
         let frame = places.frame("<[u8; 4]>::x\n", Part::Callers, true);
         assert_eq!(places.frames[frame as usize].text, "<[u8: 4]>::x:");
     }

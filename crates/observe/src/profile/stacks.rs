@@ -218,6 +218,20 @@ impl Stacks {
         all
     }
 
+    /// What has no names, and why.
+    pub(super) fn absent(&mut self) -> Vec<(&'static str, String)> {
+        let mut absent = Vec::new();
+        if !self.places.knows_kernel() {
+            let reason =
+                "/proc/kallsyms hides them from this user: run as root or grant CAP_SYSLOG";
+            absent.push(("names of the kernel's functions", reason.to_owned()));
+        }
+        if let Some(reason) = self.places.denied.take() {
+            absent.push(("names of some processes' functions", reason));
+        }
+        absent
+    }
+
     /// Every stack, from the outermost function.
     pub(super) fn folded(&self) -> Vec<Stack> {
         let text = |id: &FrameId| self.places.frames[index(*id)].text.clone();

@@ -84,13 +84,13 @@ impl Running {
 
     /// Samples it, as if it were a postmaster, until it has used so much CPU.
     fn sample(&self, cpu_s: f64) -> Profiled {
-        let watch = ProfileWatch::start(Some(self.0.id()), None).unwrap();
-        watch.begin();
+        let mut watch = ProfileWatch::start(Some(self.0.id()), None).unwrap();
+        watch.begin().unwrap();
         let until = self.used_s() + cpu_s;
         while self.used_s() < until {
             std::thread::yield_now();
         }
-        watch.end();
+        watch.end().unwrap();
         watch.sum_up(cpu_s).unwrap()
     }
 }

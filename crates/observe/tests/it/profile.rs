@@ -163,8 +163,10 @@ fn perf_shares(data: &Path) -> BTreeMap<String, f64> {
         *counts.entry(symbol.to_owned()).or_default() += 1.0;
     }
     let all: f64 = counts.values().sum();
-    counts.values_mut().for_each(|count| *count /= all);
     counts
+        .into_iter()
+        .map(|(function, count)| (function, count / all))
+        .collect()
 }
 
 #[test]
