@@ -1,6 +1,6 @@
 //! What every `tenbin run` does around a run: a server before, an answer after.
 
-use super::{OutputArgs, Plan, Ran, Subject, WatchArgs, run};
+use super::{OutputArgs, Plan, Ran, Subject, run};
 use crate::exit::{Answer, Result};
 use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
 use crate::signals;
@@ -17,10 +17,8 @@ pub(crate) struct Command<'a> {
     pub(crate) seed: u64,
     pub(crate) which: &'a WhichArgs,
     pub(crate) setup: &'a EmbeddedArgs,
-    pub(crate) out: Option<PathBuf>,
-    /// Nothing on standard error on the way.
-    pub(crate) quiet: bool,
-    pub(crate) watch: WatchArgs,
+    /// With `--json` nothing goes to standard error on the way.
+    pub(crate) output: &'a OutputArgs,
     /// Connections that the load will open.
     pub(crate) connections: u32,
     /// Tablespaces that an embedded server must have: name and directory.
@@ -43,20 +41,20 @@ pub(crate) fn measure<S: Subject>(
         command.setup,
         clients + command.via.map_or(0, Via::pool_size),
         command.tablespaces,
-        command.quiet,
+        command.output.json,
     )?;
     if let Some(via) = command.via {
         place.via = Some(via.start(&place.server.target, clients)?);
     }
-    if !command.quiet {
+    if !command.output.json {
         announce(&place);
     }
     let plan = Plan {
         name: command.name,
         seed: command.seed,
-        out: command.out,
-        quiet: command.quiet,
-        watch: command.watch,
+        out: command.output.out.clone(),
+        quiet: command.output.json,
+        watch: command.output.watch,
         command_line: place::command_line(),
     };
     let ran = run(&place, &plan, |place| prepare(place, &stop), &stop);
