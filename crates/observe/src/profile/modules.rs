@@ -69,6 +69,9 @@ const CALLS: [(&str, &[&str]); 4] = [
             "wait",
             "pause",
             "rt_sig",
+            // Processes of the server wake each other by signals.
+            "kill",
+            "tgkill",
         ],
     ),
     (
@@ -92,8 +95,6 @@ const CALLS: [(&str, &[&str]); 4] = [
             "vfork",
             "exec",
             "exit",
-            "kill",
-            "tgkill",
             "set_robust_list",
             "prctl",
             "gettid",
@@ -224,6 +225,7 @@ mod tests {
             ("__x64_sys_sendto", Some("kernel_network")),
             ("__arm64_sys_recvfrom", Some("kernel_network")),
             ("__x64_sys_epoll_wait", Some("kernel_waiting")),
+            ("__x64_sys_kill", Some("kernel_waiting")),
             ("__x64_sys_pread64", Some("kernel_files")),
             ("__x64_sys_fdatasync", Some("kernel_files")),
             ("__x64_sys_munmap", Some("kernel_memory")),
