@@ -29,6 +29,8 @@ pub(crate) fn kind(name: &str) -> String {
     match name {
         "tpca" => return "TPC-A-like".into(),
         "tpcb" => return "TPC-B-like".into(),
+        // A script is called what its file is called.
+        file if file.contains(['.', '/']) => return file.to_owned(),
         _ => {}
     }
     let capital = |word: &str| {
@@ -200,6 +202,7 @@ pub(crate) fn pacing(run: &Run) -> String {
     match run.workload.pacing.as_str() {
         "none" => "unpaced".into(),
         "spec" => "paced as the standard asks".into(),
+        open if open.starts_with("open loop") => format!("in an {open}"),
         factor => format!("paced at {factor} times the standard's keying and think times"),
     }
 }
@@ -410,6 +413,12 @@ fn by_the_rules(run: &Run) -> Sentence {
         } => sentence(
             "It was not held against the workload's rules.".into(),
             Tone::Plain,
+        ),
+        Tallied {
+            fail: 0, pass: 1, ..
+        } => sentence(
+            format!("It kept the one rule it was held against{skipped}."),
+            Tone::Good,
         ),
         Tallied { fail: 0, pass, .. } => sentence(
             format!("It kept all {pass} rules it was held against{skipped}."),

@@ -91,6 +91,26 @@ fn single_commands_are_shown_with_their_share() {
 }
 
 #[test]
+fn a_script_in_an_open_loop_is_told_in_plain_words() {
+    let mut run = run();
+    run.workload.pacing = "open loop, 500 a second".into();
+    run.result.audit.truncate(1);
+    run.workload.kinds.truncate(1);
+    let measured = run.result.transactions.remove("new_order").unwrap();
+    run.workload.kinds[0].name = "mine.sql".into();
+    run.result.transactions = [("mine.sql".to_owned(), measured)].into();
+    let text = shown(&run);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for told in ["in an open loop, 500 a second", "the one rule", "mine.sql"] {
+        assert!(words.contains(told), "{told}: {text}");
+    }
+    assert!(
+        !words.contains("keying") && !words.contains("Mine"),
+        "{text}"
+    );
+}
+
+#[test]
 fn colour_only_repeats_what_words_say() {
     let colored = terminal(&bad_run(), Path::new("x"), 80, true);
     assert!(
