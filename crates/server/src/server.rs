@@ -8,6 +8,7 @@ use postgres::error::SqlState;
 use postgres::{Client, NoTls};
 use serde::Serialize;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 use tenbin_wire::{Address, Target};
@@ -275,9 +276,9 @@ impl Asker<'_> {
     }
 }
 
-/// How long a postmaster may take, on a busy machine, from its first instruction to the moment that it
-/// calls its start, seconds.
-const START_S_MAX: f64 = 15.0;
+/// From a postmaster's first instruction to the moment that it calls its start, seconds: long on a busy
+/// machine, and before it where clocks are read to the second.
+const START_S: RangeInclusive<f64> = -2.0..=15.0;
 
 /// Whether process `pid` is a postmaster that started when the server says, or somewhat before.
 fn is_postmaster(pid: u32, epoch_s: &str) -> bool {
@@ -295,7 +296,7 @@ fn is_postmaster(pid: u32, epoch_s: &str) -> bool {
         return false;
     };
     let started_s = boot_s + ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
-    (started_s - epoch_s).abs() <= START_S_MAX
+    START_S.contains(&(epoch_s - started_s))
 }
 
 /// A connection for administration.
