@@ -170,11 +170,11 @@ impl ScriptRun {
         if !self.asked.per_command {
             return Vec::new();
         }
-        let statement = |(index, command): (usize, &tenbin_pgbench::Command),
-                         counts: &[CommandCounts]| {
-            let counts = counts.get(index).cloned().unwrap_or_default();
+        let never = CommandCounts::default();
+        let statement = |script: usize, index: usize, text: &str| {
+            let counts = tally.command(script, index).unwrap_or(&never);
             Statement {
-                text: command.first_line.clone(),
+                text: text.to_owned(),
                 count: counts.times.as_ref().map_or(0, Times::count),
                 time_ms: counts.times.as_ref().and_then(crate::result::times),
                 failures: counts.failures,
@@ -184,9 +184,9 @@ impl ScriptRun {
         let scripts = self.asked.program.scripts().iter().enumerate();
         scripts
             .map(|(index, script)| {
-                let counts = tally.scripts.get(index).map_or(&[][..], |s| &s.commands);
                 let commands = script.commands.iter().enumerate();
-                commands.map(|command| statement(command, counts)).collect()
+                let timed = commands.map(|(at, command)| statement(index, at, &command.first_line));
+                timed.collect()
             })
             .collect()
     }

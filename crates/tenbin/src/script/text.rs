@@ -4,7 +4,7 @@
 use super::ScriptRun;
 use std::fmt::Write as _;
 use tenbin_rte::{Driven, KindResult, Times};
-use tenbin_workload::script::ScriptTally;
+use tenbin_workload::script::{CommandCounts, ScriptTally};
 
 /// What was asked for and shows in the text.
 #[derive(Debug, Clone, Copy)]
@@ -283,9 +283,9 @@ fn commands(run: &ScriptRun, index: usize, tally: &ScriptTally) -> String {
             " and failures"
         }
     );
-    let counts = tally.scripts.get(index).map_or(&[][..], |s| &s.commands);
+    let never = CommandCounts::default();
     for (number, command) in scripts[index].commands.iter().enumerate() {
-        let count = counts.get(number).cloned().unwrap_or_default();
+        let count = tally.command(index, number).unwrap_or(&never);
         let mean_ms = count.times.as_ref().map_or(0.0, Times::mean_ms);
         let _ = write!(out, "   {mean_ms:11.3}  {:10} ", count.failures);
         if retrying {

@@ -32,6 +32,12 @@ pub struct CommandCounts {
 }
 
 impl ScriptTally {
+    /// Counts of one command of a script; none if it was never reached.
+    #[must_use]
+    pub fn command(&self, script: usize, command: usize) -> Option<&CommandCounts> {
+        self.scripts.get(script)?.commands.get(command)
+    }
+
     /// Adds one transaction.
     pub(super) fn add(&mut self, script: usize, client: &Client, executed: bool) {
         let counts = at(&mut self.scripts, script);
