@@ -32,6 +32,14 @@ fn server(
     .unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// All I/O of the disk, told by the server's catalogue.
+fn everything_of(server: &Embedded, disk: &Disk) -> Options {
+    Options {
+        cluster: Some(Cluster::of_server(&dsn(server)).unwrap()),
+        ..everything_on(&disk.device)
+    }
+}
+
 fn dsn(server: &Embedded) -> String {
     let target = server.tcp_target();
     format!(
@@ -97,10 +105,7 @@ fn scanned_table_is_named(
     let settings = [&[("shared_buffers", "1MB")], settings].concat();
     let server = server(&mut disk, filesystem, source, &settings);
     make_table(&server);
-    let options = Options {
-        cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),
-        ..everything_on(&disk.device)
-    };
+    let options = everything_of(&server, &disk);
     let mut client = server.connect().unwrap();
     let size: i64 = client
         .query_one("SELECT pg_relation_size('item')", &[])
@@ -215,10 +220,7 @@ fn writes_are_told_apart_by_what_they_are_for() {
     let settings = [("work_mem", "1MB"), ("shared_buffers", "16MB")];
     let server = server(&mut disk, "ext4", debian(), &settings);
     make_table(&server);
-    let options = Options {
-        cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),
-        ..everything_on(&disk.device)
-    };
+    let options = everything_of(&server, &disk);
     let mut client = server.connect().unwrap();
     let (finished, rows) = trace(&options, || {
         // Made, filled and dropped within the trace: its name is never in a catalogue that others see.
@@ -301,10 +303,7 @@ fn a_relation_dropped_in_mid_trace_keeps_its_name_and_its_ios() {
     let mut disk = Disk::new(1024);
     let server = server(&mut disk, "ext4", debian(), &[("shared_buffers", "1MB")]);
     make_table(&server);
-    let options = Options {
-        cluster: Some(Cluster::of_server(&dsn(&server)).unwrap()),
-        ..everything_on(&disk.device)
-    };
+    let options = everything_of(&server, &disk);
     let mut client = server.connect().unwrap();
     let (finished, rows) = trace(&options, || {
         for statement in [

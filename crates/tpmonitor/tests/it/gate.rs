@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tenbin_tpmonitor::{Auth, Config, Listen, Rules, Secret};
 
 /// The code that a log-in is refused with, or nothing when it works.
-fn refused(config: &postgres::Config) -> Option<String> {
+pub(crate) fn refused(config: &postgres::Config) -> Option<String> {
     let error = config.connect(NoTls).err()?;
     Some(
         error

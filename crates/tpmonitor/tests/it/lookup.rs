@@ -1,5 +1,6 @@
 //! Users that no file lists: their passwords are asked for.
 
+use crate::gate;
 use crate::support::raw::{Raw, query, startup};
 use crate::support::{Running, server};
 use postgres::NoTls;
@@ -117,16 +118,7 @@ fn a_query_of_ones_own_asks_without_rights_of_its_own() {
         .unwrap();
     let at = |database: &str, user: &str, password: &str| {
         let mut config = monitor.config();
-        config.dbname(database).user(user).password(password);
-        let error = config.connect(NoTls).err()?;
-        Some(
-            error
-                .as_db_error()
-                .expect("an answer")
-                .code()
-                .code()
-                .to_owned(),
-        )
+        gate::refused(config.dbname(database).user(user).password(password))
     };
     for user in ["kept_md5", "kept_scram"] {
         assert_eq!(at("own", user, "pencil"), None);
