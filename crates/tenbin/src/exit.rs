@@ -80,7 +80,11 @@ impl From<tenbin_record::RecordError> for Failure {
 
 /// Prints what went wrong, cause by cause, and gives the exit code.
 pub(crate) fn finish(result: Result) -> ExitCode {
-    let failure = match result {
+    let printed = crate::out::refused().map_or(Ok(()), |error| {
+        let context = "could not write to standard output";
+        Err(anyhow::Error::new(error).context(context).into())
+    });
+    let failure = match result.and_then(|answer| printed.map(|()| answer)) {
         Ok(Answer::Yes) => return ExitCode::SUCCESS,
         Ok(Answer::No) => return ExitCode::from(1),
         Ok(Answer::Lost) => return ExitCode::from(3),

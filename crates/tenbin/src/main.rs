@@ -1,5 +1,8 @@
 //! The `tenbin` command: thin subcommands over the crates below it.
 
+#[macro_use]
+mod out;
+
 mod aging;
 mod bank;
 mod cmd;

@@ -30,6 +30,30 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
+fn a_reader_who_goes_is_no_error_and_a_full_disk_is_one() {
+    let doctor = |output: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenbin"));
+        command.args(["doctor", "--json"]).stdout(output);
+        command.output().unwrap()
+    };
+    let kept = tenbin(&["doctor", "--json"]);
+    assert!(!kept.stdout.is_empty());
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let unread = doctor(writer.into());
+    assert_eq!(unread.status, kept.status);
+    assert_eq!(unread.stderr, kept.stderr);
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let full = doctor(full.unwrap().into());
+    assert_eq!(full.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(
+        said.contains("could not write to standard output") && said.contains("No space left"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_run_leaves_a_whole_directory_and_nothing_else() {
     let folder = TempDir::new().unwrap();
     let (out, data) = (folder.path().join("run"), folder.path().join("data"));
