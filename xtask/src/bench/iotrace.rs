@@ -55,8 +55,9 @@ fn long(disk: &Disk) -> Result<Vec<Row>> {
     }
     let cost = cost(traced.child.id());
     fs::write(STATS, "0")?;
-    let (kernel_ns, ios, reader_s) = cost?;
+    // To its end whatever was told: fio would go on otherwise.
     let (totals, told) = traced.finish()?;
+    let (kernel_ns, ios, reader_s) = cost?;
     let figure = |name: &str| totals[name].as_u64().unwrap_or(0);
     let rate = figure("events") as f64 / totals["duration_s"].as_f64().unwrap_or(f64::NAN);
     eprintln!("fio: {:.0} I/Os a second", iops(&told)?);
@@ -96,13 +97,14 @@ fn cost(pid: u32) -> Result<(f64, f64, f64)> {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;
             line.trim().parse().ok()
         };
-        if let Some(id) = field("prog_id:") {
-            let told = field("run_time_ns:").zip(field("run_cnt:"));
-            programs.insert(
-                id.to_bits(),
-                told.context("the kernel does not tell what programs cost")?,
-            );
+        // Links, too, name their program, and do not tell what it costs.
+        let told = field("run_time_ns:").zip(field("run_cnt:"));
+        if let (Some(id), Some(told)) = (field("prog_id:"), told) {
+            programs.insert(id.to_bits(), told);
         }
+    }
+    if programs.is_empty() {
+        bail!("the kernel does not tell what programs cost");
     }
     let time: f64 = programs.values().map(|one| one.0).sum();
     let ios = programs.values().map(|one| one.1).fold(0.0, f64::max);
