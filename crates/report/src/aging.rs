@@ -7,10 +7,11 @@ use crate::parts;
 use crate::table::{Cell, Table, Tone, lines, numbers, plain, words};
 use crate::trace::{sectors, settings};
 use maud::{Markup, html};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use tenbin_study::aging::{
-    Aging, Caches, Effect, Figure, MeanReads, Mode, Query, RelationEffect, SOURCE_SCALE,
+    Aging, Caches, Effect, Figure, MeanReads, Mode, Query, RelationEffect, SOURCE_SCALE, Side,
 };
 
 /// Relations with fewer of a query's bytes than this are left out of the tables.
@@ -33,6 +34,9 @@ pub fn aging_terminal(study: &Aging, directory: &Path, width: usize, color: bool
         out.push('\n');
         say(&mut out, &heading(mode, query), Tone::Plain);
         out.push_str(&effects(study, mode, query).terminal(width, color));
+        if let Some(differ) = plans(study, mode, query) {
+            say(&mut out, &differ, Tone::Soft);
+        }
     }
     let _ = writeln!(
         out,
@@ -66,6 +70,7 @@ pub fn aging_html(study: &Aging, pictures: &[AgingPicture]) -> String {
                 @for (mode, query) in measured(study) {
                     h3 { (heading(mode, query)) }
                     (effects(study, mode, query).html())
+                    @if let Some(differ) = plans(study, mode, query) { p { (differ) } }
                 }
                 p.soft { "Of each figure the geometric mean of the trials; the ratio is that of the pairs, with its 95 % interval by Student's test of their logarithms. "
                     "The source (C. Kato et al., 2015) measured once, at scale 100, on a disk of 10,000 rpm and PostgreSQL 9.4. "
@@ -223,6 +228,25 @@ fn effects(study: &Aging, mode: Mode, query: Query) -> Table {
         ]);
     }
     table
+}
+
+/// Where the server chose not to do the same on both sides: what it did on each.
+fn plans(study: &Aging, mode: Mode, query: Query) -> Option<String> {
+    let of = |side: Side| -> BTreeSet<&str> {
+        let trials = study.trials.iter();
+        let its =
+            trials.filter(|trial| (trial.mode, trial.query, trial.side) == (mode, query, side));
+        its.map(|trial| trial.plan.as_str()).collect()
+    };
+    let (fresh, aged) = (of(Side::Fresh), of(Side::Aged));
+    let told = |plans: BTreeSet<&str>| plans.into_iter().collect::<Vec<_>>().join("; or ");
+    (fresh != aged).then(|| {
+        format!(
+            "The plans differ, so that the ratios are theirs, too. Fresh: {}. Aged: {}.",
+            told(fresh),
+            told(aged)
+        )
+    })
 }
 
 fn relations(study: &Aging, mode: Mode, query: Query) -> Table {

@@ -110,6 +110,33 @@ fn the_sources_figures_stand_beside_ours_in_80_columns() {
 }
 
 #[test]
+fn plans_that_differ_are_told_where_they_do() {
+    let mut study = study(false);
+    let (mode, query) = (Mode::Parallel, Query::B);
+    for trial in &mut study.trials {
+        if (trial.mode, trial.query, trial.side) == (mode, query, Side::Aged) {
+            trial.plan = "Aggregate > Gather > Parallel Index Scan of lineitem".to_owned();
+        }
+    }
+    let text = aging_terminal(&study, Path::new("s"), 80, false);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches("The plans differ").count(), 1, "{text}");
+    let (_, last) = words.split_once("(B) lineitem and part").unwrap();
+    let (_, differ) = last.split_once("The plans differ").unwrap();
+    assert!(
+        differ.contains(
+            "Fresh: Aggregate > Seq Scan of lineitem. Aged: Aggregate > Gather > Parallel"
+        ),
+        "{text}"
+    );
+    assert!(aging_html(&study, &[]).matches("The plans differ").count() == 1);
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_interrupted_study_says_so_first() {
     let text = aging_terminal(&study(true), Path::new("s"), 80, false);
     assert!(text.starts_with("S2-aging at scale 1"), "{text}");
