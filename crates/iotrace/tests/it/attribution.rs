@@ -9,11 +9,11 @@ use tenbin_record::io::{Evidence, Operation, Purpose};
 use tenbin_record::{IoReader, IoRow, RunWriter};
 use tenbin_server::{Embedded, Options as ServerOptions, Source};
 
-fn debian() -> Source {
+pub(crate) fn debian() -> Source {
     Source::bin("/usr/lib/postgresql/15/bin")
 }
 
-fn server(
+pub(crate) fn server(
     disk: &mut Disk,
     filesystem: &str,
     source: Source,
@@ -33,14 +33,14 @@ fn server(
 }
 
 /// All I/O of the disk, told by the server's catalogue.
-fn everything_of(server: &Embedded, disk: &Disk) -> Options {
+pub(crate) fn everything_of(server: &Embedded, disk: &Disk) -> Options {
     Options {
         cluster: Some(Cluster::of_server(&dsn(server)).unwrap()),
         ..everything_on(&disk.device)
     }
 }
 
-fn dsn(server: &Embedded) -> String {
+pub(crate) fn dsn(server: &Embedded) -> String {
     let target = server.tcp_target();
     format!(
         "postgres://{}:{}@127.0.0.1:{}/{}",
@@ -51,7 +51,7 @@ fn dsn(server: &Embedded) -> String {
     )
 }
 
-fn trace(options: &Options, work: impl FnOnce() + Send) -> (Finished, Vec<IoRow>) {
+pub(crate) fn trace(options: &Options, work: impl FnOnce() + Send) -> (Finished, Vec<IoRow>) {
     let folder = TempDir::new().unwrap();
     let directory = RunWriter::create(&folder.path().join("t")).unwrap();
     let mut recorder =
@@ -85,12 +85,12 @@ fn make_table(server: &Embedded) {
     drop_caches();
 }
 
-fn drop_caches() {
+pub(crate) fn drop_caches() {
     run("sync", &[]);
     std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
 }
 
-fn bytes<'a>(rows: impl Iterator<Item = &'a IoRow>) -> u64 {
+pub(crate) fn bytes<'a>(rows: impl Iterator<Item = &'a IoRow>) -> u64 {
     rows.map(|row| u64::from(row.bytes)).sum()
 }
 

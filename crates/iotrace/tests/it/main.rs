@@ -10,6 +10,7 @@ mod disk;
 mod equality;
 mod proof;
 mod seeks;
+mod tpch;
 
 use tenbin_iotrace::Options;
 use tenbin_iotrace::RING_BYTES;
