@@ -98,6 +98,9 @@ impl<'f> Hunter<'f> {
 
     fn enter_again(&mut self) {
         self.pardoned = false;
+        // First: it may hold a server, and where sessions are passed on, coming in takes one. As many as there
+        // are servers would all wait for each other.
+        self.raw.hang_up();
         self.raw = enter(self.field.address, &self.name);
     }
 

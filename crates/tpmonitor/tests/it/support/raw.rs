@@ -1,7 +1,7 @@
 //! Messages written and read by hand.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// A connection whose every byte is the test's own.
@@ -117,6 +117,11 @@ impl Raw {
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
+    }
+
+    /// Leaves at once, whatever is under way.
+    pub(crate) fn hang_up(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 
     /// Whether the other side was there to take it.
