@@ -5,11 +5,16 @@ use anyhow::{Context, Result, bail};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 use tenbin_server::{Account, Embedded};
 
 /// Server connections of a pool.
 pub(crate) const POOL: usize = 20;
+/// How often it is looked whether a pooler that is kept alive is.
+const LOOK: Duration = Duration::from_millis(20);
 pub(crate) const USERS: [&str; 3] = ["one", "two", "three"];
 /// Start-up parameters that `PgBouncer` does not know, and that pgbench or a suite sends.
 const IGNORED: &str = "extra_float_digits,options,search_path,statement_timeout,default_transaction_isolation,jit,intervalstyle,geqo,work_mem";
@@ -25,6 +30,9 @@ pub(crate) struct Setting<'a> {
     pub(crate) cap: usize,
     /// Where the monitor writes who waited; `PgBouncer` has nothing like it.
     pub(crate) queue_log: Option<&'a Path>,
+    /// Who comes in and how, as in `pg_hba.conf`, with passwords asked from the server; empty: everybody
+    /// whom the pooler knows, without a password.
+    pub(crate) rules: &'a str,
 }
 
 /// Pooling by transaction, without further limits.
@@ -33,6 +41,7 @@ pub(crate) const USUAL: Setting<'_> = Setting {
     size: POOL,
     cap: 0,
     queue_log: None,
+    rules: "",
 };
 
 /// A pooler, ended when dropped.
@@ -109,14 +118,25 @@ pub(crate) fn ours(tenbin: &Path, server: &Embedded, setting: Setting<'_>) -> Re
         size,
         cap,
         queue_log,
+        rules,
     } = setting;
     let log = queue_log.map_or(String::new(), |path| {
         format!("queue_log = \"{}\"\n", path.display())
     });
+    let auth = if rules.is_empty() {
+        "auth = \"trust\"\n".to_owned()
+    } else {
+        let hba = file.with_extension("hba");
+        std::fs::write(&hba, rules)?;
+        format!(
+            "hba_file = \"{}\"\nauth_user = \"postgres\"\n",
+            hba.display()
+        )
+    };
     std::fs::write(
         &file,
         format!(
-            "listen = [\"127.0.0.1:{port}\"]\nmode = \"{pooling}\"\nauth = \"trust\"\nadmin_users = [\"postgres\"]\npool_size = {size}\n\
+            "listen = [\"127.0.0.1:{port}\"]\nmode = \"{pooling}\"\n{auth}admin_users = [\"postgres\"]\npool_size = {size}\n\
              max_server_connections = {cap}\nmax_clients = 20000\n{log}\
              [databases.\"*\"]\nserver = \"postgres:///?host={}&port={}\"\n",
             socket_folder(server)?.display(),
@@ -131,6 +151,21 @@ pub(crate) fn ours(tenbin: &Path, server: &Embedded, setting: Setting<'_>) -> Re
 /// `PgBouncer`, set as ours; what it logs of each connection, which ours does not, is switched off.
 pub(crate) fn theirs(program: &Path, server: &Embedded, setting: Setting<'_>) -> Result<Pooler> {
     let port = free_port()?;
+    let folder = configured(port, server, setting)?;
+    let pooler = started(theirs_in(&folder, program), port);
+    std::fs::remove_dir_all(&folder)?;
+    pooler
+}
+
+/// The command that starts `PgBouncer` with what [`configured`] wrote.
+fn theirs_in(folder: &Path, program: &Path) -> Command {
+    let mut command = Account::for_server().command(program);
+    command.arg("-q").arg(folder.join("pgbouncer.ini"));
+    command
+}
+
+/// Writes what `PgBouncer` reads, and gives the folder.
+fn configured(port: u16, server: &Embedded, setting: Setting<'_>) -> Result<PathBuf> {
     // It gives up root's rights first: the file has to be where anybody can read it.
     let folder = std::env::temp_dir().join(format!("tenbin-bench-{port}"));
     std::fs::create_dir_all(&folder)?;
@@ -142,11 +177,21 @@ pub(crate) fn theirs(program: &Path, server: &Embedded, setting: Setting<'_>) ->
         0 => String::new(),
         cap => format!("max_db_connections = {cap}\n"),
     };
+    let auth = if setting.rules.is_empty() {
+        "auth_type = trust\n".to_owned()
+    } else {
+        let hba = folder.join("hba.conf");
+        std::fs::write(&hba, setting.rules)?;
+        format!(
+            "auth_type = hba\nauth_hba_file = {}\nauth_user = postgres\n",
+            hba.display()
+        )
+    };
     std::fs::write(
         &file,
         format!(
             "[databases]\n* = host={} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
-             unix_socket_dir =\nauth_type = trust\nauth_file = {}\npool_mode = {}\n\
+             unix_socket_dir =\n{auth}auth_file = {}\npool_mode = {}\n\
              default_pool_size = {}\n{cap}max_client_conn = 20000\n\
              log_connections = 0\nlog_disconnections = 0\nlog_stats = 0\n\
              ignore_startup_parameters = {IGNORED}\n",
@@ -157,11 +202,56 @@ pub(crate) fn theirs(program: &Path, server: &Embedded, setting: Setting<'_>) ->
             setting.size,
         ),
     )?;
-    let mut command = Account::for_server().command(program);
-    command.arg("-q").arg(&file);
-    let pooler = started(command, port);
-    std::fs::remove_dir_all(&folder)?;
-    pooler
+    Ok(folder)
+}
+
+/// `PgBouncer` that is started again whenever it ends, as by a service manager: 1.18 gives up with *bad client
+/// state* over some requests to cancel (`disconnect_client` in its `objects.c`), which would cost all that
+/// comes after.
+pub(crate) struct Revived {
+    pub(crate) port: u16,
+    stop: Arc<AtomicBool>,
+    keeper: Option<thread::JoinHandle<Result<usize>>>,
+}
+
+impl Revived {
+    pub(crate) fn start(program: &Path, server: &Embedded, setting: Setting<'_>) -> Result<Self> {
+        let port = free_port()?;
+        let folder = configured(port, server, setting)?;
+        let mut pooler = started(theirs_in(&folder, program), port)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, program) = (Arc::clone(&stop), program.to_owned());
+        let keeper = thread::spawn(move || {
+            let mut ends = 0;
+            while !stopped.load(Ordering::Relaxed) {
+                if pooler.child.try_wait()?.is_some() {
+                    ends += 1;
+                    pooler = started(theirs_in(&folder, &program), port)?;
+                }
+                thread::sleep(LOOK);
+            }
+            drop(pooler);
+            std::fs::remove_dir_all(&folder)?;
+            Ok(ends)
+        });
+        Ok(Self {
+            port,
+            stop,
+            keeper: Some(keeper),
+        })
+    }
+}
+
+impl Drop for Revived {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        match self.keeper.take().map(thread::JoinHandle::join) {
+            Some(Ok(Ok(0))) | None => {}
+            Some(Ok(Ok(ends))) => eprintln!("PgBouncer ended by itself, times: {ends}"),
+            Some(Ok(Err(why))) => eprintln!("PgBouncer could not be started again: {why:#}"),
+            Some(Err(_)) => eprintln!("PgBouncer is no longer looked after: a panic"),
+        }
+    }
 }
 
 /// Starts a pooler and waits until it serves.

@@ -6,8 +6,9 @@
 mod asyncpg;
 mod known;
 mod pgx;
+mod tokio_postgres;
 
-use crate::poolers::{self, Pooler, Setting, USUAL};
+use crate::poolers::{self, Revived, Setting, USUAL};
 use crate::steps::target;
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,22 +35,33 @@ struct Suite {
     prepare: fn(&Path) -> Result<()>,
     /// What its database needs.
     sql: &'static str,
+    /// Who has to show a password, as in `pg_hba.conf`.
+    rules: &'static str,
     /// Runs it; a short selection where that is asked for.
     run: fn(&Path, &Place, bool) -> Result<Results>,
 }
 
-const SUITES: [Suite; 2] = [
+const SUITES: [Suite; 3] = [
     Suite {
         name: "asyncpg",
         prepare: asyncpg::prepare,
         sql: "",
+        rules: "",
         run: asyncpg::run,
     },
     Suite {
         name: "pgx",
         prepare: pgx::prepare,
         sql: pgx::SQL,
+        rules: "",
         run: pgx::run,
+    },
+    Suite {
+        name: "tokio-postgres",
+        prepare: tokio_postgres::prepare,
+        sql: tokio_postgres::SQL,
+        rules: tokio_postgres::RULES,
+        run: tokio_postgres::run,
     },
 ];
 
@@ -66,6 +78,9 @@ const WAYS: [(&str, &str); 5] = [
 const SIZE: usize = 100;
 /// The suites are for servers with their contributed modules, as the distribution has them.
 const SERVER: &str = "/usr/lib/postgresql/15/bin";
+/// Everybody else comes in without a password, at the server and at the poolers: suites log in as many users.
+const TRUST: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n\
+    host replication all 127.0.0.1/32 trust\n";
 
 /// Runs the suites named, or all, and prints their table. `quick`: a selection, directly and through
 /// tenbin alone, and skipped by name where it cannot be had.
@@ -142,40 +157,37 @@ fn by(suite: &Suite, folder: &Path, (pooler, mode): (&str, &str), quick: bool) -
         settings: vec![("jit".to_owned(), "off".to_owned())],
         ..Options::default()
     })?;
-    trust(&server)?;
+    let rules = [suite.rules, TRUST].concat();
+    let_in(&server, &rules)?;
     server.connect()?.batch_execute(suite.sql)?;
     let setting = Setting {
         pooling: mode,
         size: SIZE,
+        rules: &rules,
         ..USUAL
     };
-    let pooler: Option<Pooler> = match pooler {
-        "direct" => None,
-        "tenbin" => Some(poolers::ours(&debug_tenbin(), &server, setting)?),
-        _ => {
-            let program = poolers::pgbouncer().context("PgBouncer is not installed")?;
-            Some(poolers::theirs(&program, &server, setting)?)
-        }
+    let ours = (pooler == "tenbin").then(|| poolers::ours(&debug_tenbin(), &server, setting));
+    let ours = ours.transpose()?;
+    let theirs = (pooler == "PgBouncer").then(|| {
+        let program = poolers::pgbouncer().context("PgBouncer is not installed")?;
+        Revived::start(&program, &server, setting)
+    });
+    let theirs = theirs.transpose()?;
+    let port = match (&ours, &theirs) {
+        (Some(pooler), _) => pooler.port,
+        (_, Some(pooler)) => pooler.port,
+        (None, None) => server.port(),
     };
     let place = Place {
-        port: pooler.as_ref().map_or(server.port(), |pooler| pooler.port),
+        port,
         database: "postgres".to_owned(),
     };
-    eprintln!(
-        "── {} {} {mode}",
-        suite.name,
-        if pooler.is_some() {
-            "through"
-        } else {
-            "directly"
-        }
-    );
+    eprintln!("── {} by way of: {pooler} {mode}", suite.name);
     (suite.run)(folder, &place, quick)
 }
 
-/// Lets everybody in without a password, as the poolers do: the suites log in as many users.
-fn trust(server: &Embedded) -> Result<()> {
-    let rules = "local all all trust\nhost all all all trust\nhost replication all all trust\n";
+/// Lets clients in by these rules, as the poolers do.
+fn let_in(server: &Embedded, rules: &str) -> Result<()> {
     std::fs::write(server.data_directory().join("pg_hba.conf"), rules)?;
     let mut session = server.connect()?;
     let loaded = "SELECT pg_conf_load_time()::text";

@@ -1,8 +1,9 @@
 //! pgx's own tests, from the Go module proxy.
 
 use super::{Place, Results};
+use crate::bench::output;
 use anyhow::{Context, Result, bail};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const VERSION: &str = "v5.10.0";
@@ -14,7 +15,11 @@ const PACKAGE: &str = "github.com/jackc/pgx/v5";
 /// Those whose tests speak to a server.
 const PACKAGES: [&str; 6] = ["", "pgconn", "pgtype", "pgxpool", "stdlib", "tracelog"];
 
-/// A module of our own that asks for one version; its tests are built with it.
+/// A test that has not ended by then is one that hangs. Each runs in a process of its own, so that it costs
+/// nobody else's outcome.
+const LIMIT: &str = "60s";
+
+/// A module of our own that asks for one version; its tests are built with it, a program for each package.
 pub(super) fn prepare(folder: &Path) -> Result<()> {
     std::fs::write(
         folder.join("go.mod"),
@@ -24,78 +29,105 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
         folder.join("suites.go"),
         format!("package suites\n\nimport _ \"{PACKAGE}\"\n"),
     )?;
-    // The first time, what the tests need is looked up and built.
-    let built = go(folder, &["-run", "^$"], &PACKAGES).output()?;
-    if !built.status.success() {
-        bail!(
-            "go test: {}\n{}",
-            String::from_utf8_lossy(&built.stdout),
-            String::from_utf8_lossy(&built.stderr)
-        );
+    for name in PACKAGES {
+        let program = program(folder, name);
+        if !program.exists() {
+            // The first time, what the tests need is looked up.
+            let program = program.display().to_string();
+            let build = ["test", "-mod=mod", "-vet=off", "-c", "-o", &program];
+            go(folder, &build, name)?;
+        }
     }
     Ok(())
 }
 
-fn go(folder: &Path, options: &[&str], packages: &[&str]) -> Command {
-    let mut command = Command::new("go");
-    command
-        .args(["test", "-mod=mod", "-count=1", "-vet=off", "-p=1"])
-        .args(options)
-        .args(
-            packages
-                .iter()
-                .map(|name| [PACKAGE, name].join("/").trim_end_matches('/').to_owned()),
-        )
+fn program(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("pgx{VERSION}{name}.test"))
+}
+
+/// What go prints about a package.
+fn go(folder: &Path, arguments: &[&str], name: &str) -> Result<String> {
+    let ran = Command::new("go")
+        .args(arguments)
+        .arg([PACKAGE, name].join("/").trim_end_matches('/'))
         .env("GONOSUMDB", "*")
-        .current_dir(folder);
-    command
+        .current_dir(folder)
+        .output()
+        .context("cannot run go")?;
+    if !ran.status.success() {
+        bail!(
+            "go {} ended with {}:\n{}",
+            arguments.join(" "),
+            ran.status,
+            String::from_utf8_lossy(&ran.stderr)
+        );
+    }
+    Ok(String::from_utf8(ran.stdout)?)
 }
 
 pub(super) fn run(folder: &Path, place: &Place, quick: bool) -> Result<Results> {
-    let target = format!(
-        "host=127.0.0.1 port={} user=postgres dbname={} sslmode=disable",
-        place.port, place.database
-    );
     let what = if quick {
         &PACKAGES[1..2]
     } else {
         &PACKAGES[..]
     };
-    let ran = go(folder, &["-json", "-timeout=300s"], what)
-        .env("PGX_TEST_DATABASE", &target)
-        .env("PGX_TEST_TCP_CONN_STRING", &target)
-        .output()
-        .context("cannot run go")?;
-    let results = read(&String::from_utf8_lossy(&ran.stdout))?;
-    if results.passed.is_empty() {
-        bail!("go test: {}", String::from_utf8_lossy(&ran.stderr));
+    let mut results = Results::default();
+    for name in what {
+        let package = [".", name].join("/");
+        let package = package.trim_end_matches('/');
+        let source = go(folder, &["list", "-mod=mod", "-f", "{{.Dir}}"], name)?;
+        let program = program(folder, name);
+        let all = ["-test.list", "^(Test|Example|Fuzz)"];
+        for test in output(&program, &all)?.lines() {
+            let ran = alone(&program, Path::new(source.trim()), place, test)?;
+            let full = [package, test].join(" ");
+            match outcome(&ran, test) {
+                Outcome::Passed => results.passed.insert(full),
+                Outcome::Failed => results.failed.insert(full),
+                Outcome::Skipped => false,
+            };
+        }
     }
     Ok(results)
 }
 
-/// Reads `go test -json`; parts of a test are not counted for themselves.
-fn read(printed: &str) -> Result<Results> {
-    let mut results = Results::default();
-    for line in printed.lines().filter(|line| line.starts_with('{')) {
-        let event: serde_json::Value = serde_json::from_str(line)?;
-        let text = |name: &str| event.get(name).and_then(serde_json::Value::as_str);
-        let (Some(action), Some(package), Some(test)) =
-            (text("Action"), text("Package"), text("Test"))
-        else {
-            continue;
-        };
-        if test.contains('/') {
-            continue;
-        }
-        let package = package.strip_prefix(PACKAGE).unwrap_or(package);
-        let name = format!(".{package} {test}");
-        match action {
-            "pass" => results.passed.insert(name),
-            "fail" => results.failed.insert(name),
-            _ => false,
-        };
+/// Runs one test where it finds its files, and gives what it prints.
+fn alone(program: &Path, source: &Path, place: &Place, test: &str) -> Result<String> {
+    let target = format!(
+        "host=127.0.0.1 port={} user=postgres dbname={} sslmode=disable",
+        place.port, place.database
+    );
+    let ran = Command::new(program)
+        .args(["-test.v", "-test.timeout", LIMIT, "-test.run"])
+        .arg(format!("^{test}$"))
+        .current_dir(source)
+        .env("PGX_TEST_DATABASE", &target)
+        .env("PGX_TEST_TCP_CONN_STRING", &target)
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    Ok(String::from_utf8_lossy(&ran.stdout).into_owned())
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Finds the line of the test itself; parts of it, whose lines stand further in, are not counted.
+fn outcome(printed: &str, test: &str) -> Outcome {
+    let is = |word: &str| {
+        let start = format!("--- {word}: {test} (");
+        printed.lines().any(|line| line.starts_with(&start))
+    };
+    if is("PASS") {
+        Outcome::Passed
+    } else if is("SKIP") {
+        Outcome::Skipped
+    } else {
+        Outcome::Failed
     }
-    Ok(results)
 }
 
 #[cfg(test)]
@@ -104,21 +136,13 @@ mod tests {
 
     #[test]
     fn outcomes_are_read() {
-        let event = |action: &str, test: &str| {
-            format!(
-                "{{\"Action\":\"{action}\",\"Package\":\"{PACKAGE}/pgconn\",\"Test\":\"{test}\"}}\n"
-            )
-        };
-        let printed = [
-            event("run", "TestA"),
-            event("pass", "TestA/part"),
-            event("pass", "TestA"),
-            event("fail", "TestB"),
-            event("skip", "TestC"),
-            "FAIL\n".to_owned(),
-        ];
-        let results = read(&printed.concat()).unwrap();
-        assert_eq!(Vec::from_iter(results.passed), ["./pgconn TestA"]);
-        assert_eq!(Vec::from_iter(results.failed), ["./pgconn TestB"]);
+        let printed = "=== RUN   TestA\n=== RUN   TestA/part\n--- PASS: TestA (0.01s)\n    \
+                       --- FAIL: TestA/part (0.00s)\n--- FAIL: TestB (0.00s)\n--- SKIP: TestC (0.00s)\n\
+                       === RUN   TestD\npanic: test timed out after 60s\n";
+        let of = |test| outcome(printed, test);
+        assert_eq!(of("TestA"), Outcome::Passed);
+        assert_eq!(of("TestB"), Outcome::Failed);
+        assert_eq!(of("TestC"), Outcome::Skipped);
+        assert_eq!(of("TestD"), Outcome::Failed);
     }
 }

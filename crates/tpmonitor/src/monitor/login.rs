@@ -317,15 +317,19 @@ impl Serving {
             return false;
         };
         let mut values = Vec::new();
+        let mut out = AUTHENTICATION_OK.to_vec();
         for (index, wanted) in &joining.wanted {
             match pool.canonical(*index, wanted) {
                 Some(Spelling::Value(value)) => values.push((*index, value)),
+                Some(Spelling::Remarked(value, notices)) => {
+                    out.extend_from_slice(&notices);
+                    values.push((*index, value));
+                }
                 Some(Spelling::Default) => {}
                 None => return false,
             }
         }
         let set = self.parameters.intern(values);
-        let mut out = AUTHENTICATION_OK.to_vec();
         for (name, value) in welcome.iter() {
             let own = carried(name).and_then(|index| self.parameters.value(set, index));
             crate::messages::parameter(&mut out, name, own.unwrap_or(value));

@@ -59,6 +59,8 @@ pub(super) enum Spelling {
     Default,
     /// This.
     Value(Rc<[u8]>),
+    /// This, and the messages in which the server said so.
+    Remarked(Rc<[u8]>, Rc<[u8]>),
 }
 
 /// A request for a server.

@@ -400,6 +400,7 @@ impl Serving {
             return;
         };
         client.settling = false;
+        let notices = std::mem::take(&mut server.relay.own_notices);
         if let Some(body) = failed {
             let fields = error_fields(&body);
             let sqlstate = String::from_utf8_lossy(fields.sqlstate).into_owned();
@@ -419,8 +420,16 @@ impl Serving {
         }
         for (index, given) in &joining.wanted {
             let value = self.parameters.value(set, *index);
-            let value = value.map_or(Spelling::Default, |value| Spelling::Value(value.into()));
-            pool.learn(*index, Rc::clone(given), value);
+            // Of what is carried, servers remark on this alone, where it is longer than names are.
+            let remarked = !notices.is_empty() && carried(b"application_name") == Some(*index);
+            let spelling = match value {
+                None => Spelling::Default,
+                Some(value) if remarked => {
+                    Spelling::Remarked(value.into(), notices.as_slice().into())
+                }
+                Some(value) => Spelling::Value(value.into()),
+            };
+            pool.learn(*index, Rc::clone(given), spelling);
         }
         let kept = pool.mode == Mode::Session;
         if kept && self.welcome(client_id) {

@@ -45,6 +45,8 @@ pub(crate) struct Server {
     pub(crate) changed: Vec<(Vec<u8>, Vec<u8>)>,
     /// What the server said to a query of the monitor's own.
     pub(crate) own_error: Option<Vec<u8>>,
+    /// What it remarked on one, message for message.
+    pub(crate) own_notices: Vec<u8>,
     /// It has said that it leaves.
     pub(crate) leaving: bool,
     /// And its client has been told so, in its words.
@@ -93,6 +95,7 @@ impl Server {
             reported: Vec::new(),
             changed: Vec::new(),
             own_error: None,
+            own_notices: Vec::new(),
             leaving: false,
             farewell: false,
             counts: Counts::default(),
@@ -141,6 +144,7 @@ impl Server {
     /// A query of the monitor's own has been sent.
     pub(crate) fn owe_own(&mut self) {
         self.own_error = None;
+        self.own_notices.clear();
         self.unnamed = None;
         self.owe_ready(Owed::Own);
     }
@@ -285,7 +289,12 @@ impl Server {
     ) -> Result<Reply, Broken> {
         let own = self.is_own();
         match found.tag {
-            b'D' | b'd' | b't' | b'c' | b'H' | b'V' | b'N' | b'A' => {}
+            b'D' | b'd' | b't' | b'c' | b'H' | b'V' | b'A' => {}
+            b'N' => {
+                if own && found.missing == 0 {
+                    self.own_notices.extend_from_slice(found.bytes);
+                }
+            }
             b'Z' => self.ready(found)?,
             b'C' => self.complete(shared, found.body()),
             b'T' | b'n' => {

@@ -72,6 +72,29 @@ fn values_of_the_log_in_are_told_as_the_server_spells_them() {
 }
 
 #[test]
+fn what_the_server_remarks_on_a_value_of_the_log_in_is_passed_on() {
+    for pooling in [Pooling::Transaction, Pooling::Session] {
+        let monitor = Running::start(|config| config.pooling = pooling);
+        let remarks = |mut config: postgres::Config, name: &str| {
+            let (told, heard) = std::sync::mpsc::channel();
+            config.application_name(name);
+            config.notice_callback(move |notice| told.send(notice.message().to_owned()).unwrap());
+            let mut client = config.connect(postgres::NoTls).unwrap();
+            client.simple_query("SELECT 1").unwrap();
+            heard.try_iter().collect::<Vec<String>>()
+        };
+        let long = "x".repeat(65);
+        let direct = remarks(monitor.server.target().config(), &long);
+        assert_eq!(direct.len(), 1);
+        // The first is asked the server for; the others are told what it said then, and nobody else is.
+        for _ in 0..3 {
+            assert_eq!(remarks(monitor.config(), &long), direct);
+            assert!(remarks(monitor.config(), "short").is_empty());
+        }
+    }
+}
+
+#[test]
 fn a_client_with_state_of_its_own_keeps_its_server() {
     let monitor = Running::start(|config| config.pool_size = 2);
     for sql in [
