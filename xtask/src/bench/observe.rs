@@ -9,20 +9,23 @@ use std::fs;
 /// What a default run's observation takes, and `--syscalls` and `--profile` beside it, in paired runs of TPC-B
 /// with both processors busy.
 pub(crate) fn observe(pairs: usize) -> Result<Vec<Row>> {
-    let mut plain = Vec::new();
-    let mut counted = Vec::new();
-    let mut sampled = Vec::new();
+    let options = [Some("--syscalls"), None, Some("--profile")];
+    let mut runs = [Vec::new(), Vec::new(), Vec::new()];
     for pair in 0..pairs {
-        counted.push(run(Some("--syscalls"))?);
-        plain.push(run(None)?);
-        sampled.push(run(Some("--profile"))?);
-        eprintln!(
-            "observe pair {pair}: {:.0} tps with --syscalls, {:.0} without, {:.0} with --profile",
-            tps(&counted[pair]),
-            tps(&plain[pair]),
-            tps(&sampled[pair])
-        );
+        // In turn, so that none is always the first.
+        for place in 0..options.len() {
+            let which = (pair + place) % options.len();
+            let ran = run(options[which])?;
+            let option = options[which].unwrap_or("neither");
+            eprintln!(
+                "observe pair {pair}: {option}, {:.0} tps, {:.0} µs of server CPU a transaction",
+                tps(&ran),
+                server_us(&ran)
+            );
+            runs[which].push(ran);
+        }
     }
+    let [counted, plain, sampled] = runs;
     let mut rows = vec![Row::new(
         "CPU of observing, of all that TPC-B's driver and server use, 8 clients",
         share(&plain, observing),
