@@ -53,7 +53,10 @@ fn a_backend_is_seen_as_the_kernel_counts_it() {
     // The observer's own backend is one, too.
     let ticks = |cpu_s: f64| (cpu_s * 100.0).round();
     let cpu = ticks(backends.cpu.total_s());
-    assert!(cpu >= end[0] - begin[0], "{backends:?}");
+    assert!(
+        cpu >= end[0] - begin[0],
+        "{begin:?} to {end:?}: {backends:?}"
+    );
     assert!(
         cpu <= last[0] - first[0] + ticks(observers) + 10.0,
         "{backends:?}"
