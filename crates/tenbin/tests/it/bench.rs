@@ -87,8 +87,9 @@ fn the_text_is_laid_out_as_pgbench_lays_it_out() {
             "-f",
             &mine,
             "-S",
+            // Enough that each script is drawn: pgbench says less of one that never was.
             "-t",
-            "10",
+            "40",
             "-r",
             "--max-tries",
             "3",
