@@ -371,6 +371,34 @@ impl Serving {
         }
     }
 
+    /// Closes, once they are free, all server connections that began before a role or a database was changed by
+    /// way of this one: what a session begins with, and who its user is, is read when it begins. Which role or
+    /// database it was is not told with a command's end.
+    pub(super) fn renew(&mut self, server: Id) {
+        let Some(server) = self.servers.get(server) else {
+            return;
+        };
+        let places = &self.pools[server.pool.0].database.places;
+        let older: Vec<PoolId> = (0..self.pools.len())
+            .map(PoolId)
+            .filter(|id| {
+                let pool = &self.pools[id.0];
+                matches!(pool.purpose, Purpose::Serve) && pool.database.places == *places
+            })
+            .collect();
+        for id in older {
+            self.pools[id.0].welcome = None;
+            let servers = self.servers.iter();
+            let mine: Vec<Id> = servers
+                .filter(|(_, server)| server.pool == id)
+                .map(|(id, _)| id)
+                .collect();
+            for server in mine {
+                self.retire(server, "a role or a database was changed");
+            }
+        }
+    }
+
     /// Servers that a pool has free or may still get, and that somebody who waits may count on.
     pub(super) fn room(&self, id: PoolId) -> usize {
         let pool = &self.pools[id.0];

@@ -237,6 +237,11 @@ impl Serving {
             self.drop_client(client);
         }
         self.note_changes(id);
+        if let Some(server) = self.servers.get_mut(id)
+            && std::mem::take(&mut server.relay.altered)
+        {
+            self.renew(id);
+        }
         self.settle(id);
         more
     }
@@ -414,7 +419,7 @@ impl Serving {
             return self.settle(id);
         };
         let pool = &mut self.pools[server.pool.0];
-        if pool.welcome.is_none() {
+        if pool.welcome.is_none() && !server.condemned {
             // Another server connection was lost meanwhile. This one has just answered, and is what it was.
             pool.set_welcome(Some(Rc::clone(&server.greeting)));
         }

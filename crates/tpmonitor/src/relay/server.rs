@@ -51,6 +51,10 @@ pub(crate) struct Server {
     pub(crate) leaving: bool,
     /// And its client has been told so, in its words.
     pub(crate) farewell: bool,
+    /// A role or a database has been changed, if the transaction comes to its end.
+    altering: bool,
+    /// It has been: sessions that begin now may begin otherwise than this one did.
+    pub(crate) altered: bool,
     /// Transactions ended, and queries: for the statistics.
     pub(crate) counts: Counts,
     /// Bytes to come of a message whose front has been dealt with.
@@ -98,6 +102,8 @@ impl Server {
             own_notices: Vec::new(),
             leaving: false,
             farewell: false,
+            altering: false,
+            altered: false,
             counts: Counts::default(),
             missing: 0,
             dropping: false,
@@ -354,6 +360,9 @@ impl Server {
         self.status = status;
         self.copy_in = false;
         self.unclear_syncs = 0;
+        if status == b'I' {
+            self.altered |= std::mem::take(&mut self.altering);
+        }
         if !own {
             self.counts.queries += 1;
             self.counts.transactions += u64::from(status == b'I');
@@ -371,8 +380,14 @@ impl Server {
             self.unclear_syncs = 0;
         }
         match tag.first() {
-            Some(b'A') if tag.starts_with(b"ALTER ") => shared.statements.retire(),
-            Some(b'D') if tag.starts_with(b"DROP ") => shared.statements.retire(),
+            Some(b'A') if tag.starts_with(b"ALTER ") => {
+                self.altering |= matches!(tag, b"ALTER ROLE\0" | b"ALTER DATABASE\0");
+                shared.statements.retire();
+            }
+            Some(b'D') if tag.starts_with(b"DROP ") => {
+                self.altering |= tag == b"DROP ROLE\0";
+                shared.statements.retire();
+            }
             Some(b'D') if tag == b"DISCARD ALL\0" && self.readies <= 1 => self.state_left = false,
             Some(b'C') if tag.starts_with(b"CREATE VIEW") => shared.statements.retire(),
             _ => {}

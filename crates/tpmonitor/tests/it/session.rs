@@ -211,3 +211,58 @@ fn a_database_that_is_dropped_has_no_free_connections_left() {
         }
     }
 }
+
+/// What a session begins with is read when it begins: a free connection from before would know it otherwise.
+#[test]
+fn what_is_changed_of_a_role_or_a_database_is_so_for_the_next_to_log_in() {
+    for mode in [Pooling::Transaction, Pooling::Session] {
+        let monitor = Running::start(|config| {
+            config.pooling = mode;
+            config.pool_size = 1;
+        });
+        let mut owner = monitor.connect();
+        let name = format!("changing_{mode:?}").to_lowercase();
+        owner
+            .batch_execute(&format!("CREATE ROLE {name} LOGIN"))
+            .unwrap();
+        owner
+            .batch_execute(&format!("CREATE DATABASE {name} OWNER {name}"))
+            .unwrap();
+        let values = || {
+            let mut config = monitor.config();
+            let mut client = config
+                .user(&name)
+                .dbname(&name)
+                .connect(postgres::NoTls)
+                .unwrap();
+            ["work_mem", "TimeZone"].map(|parameter| {
+                let row = client.query_one(&format!("SHOW {parameter}"), &[]);
+                row.unwrap().get::<_, String>(0)
+            })
+        };
+        let [memory, zone] = values();
+        owner
+            .batch_execute(&format!("ALTER DATABASE {name} SET work_mem = '7MB'"))
+            .unwrap();
+        assert_eq!(values(), ["7MB", &zone]);
+        // One that the server tells at log-in, in a transaction and by a statement of the protocol.
+        let mut transaction = owner.transaction().unwrap();
+        transaction
+            .execute(
+                &format!("ALTER ROLE {name} SET TimeZone = 'Asia/Tokyo'"),
+                &[],
+            )
+            .unwrap();
+        assert_eq!(values(), ["7MB", &zone]);
+        transaction.commit().unwrap();
+        assert_eq!(values(), ["7MB", "Asia/Tokyo"]);
+        // A role of the same name is another.
+        owner
+            .batch_execute(&format!(
+                "ALTER DATABASE {name} OWNER TO postgres; DROP ROLE {name}; CREATE ROLE {name} LOGIN"
+            ))
+            .unwrap();
+        assert_eq!(values(), ["7MB", &zone]);
+        assert_ne!(memory, "7MB");
+    }
+}
