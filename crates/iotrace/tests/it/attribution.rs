@@ -94,6 +94,21 @@ pub(crate) fn bytes<'a>(rows: impl Iterator<Item = &'a IoRow>) -> u64 {
     rows.map(|row| u64::from(row.bytes)).sum()
 }
 
+fn reads(rows: &[IoRow]) -> impl Iterator<Item = &IoRow> + Clone {
+    rows.iter().filter(|row| row.operation == Operation::Read)
+}
+
+/// Nearly every byte that was read has a name. How many there were.
+pub(crate) fn attributed(rows: &[IoRow]) -> u64 {
+    let all = bytes(reads(rows));
+    let known = bytes(reads(rows).filter(|row| row.purpose != Purpose::Unknown));
+    assert!(
+        known as f64 >= all as f64 * 0.995,
+        "{known} of {all} read bytes are attributed"
+    );
+    all
+}
+
 /// Scans the table once; every page comes from the disk.
 fn scanned_table_is_named(
     filesystem: &str,
@@ -116,27 +131,10 @@ fn scanned_table_is_named(
             .query_one("SELECT sum(length(filler)) FROM item", &[])
             .unwrap();
     });
-    let reads: Vec<&IoRow> = rows
-        .iter()
-        .filter(|row| row.operation == Operation::Read)
-        .collect();
-    let all = bytes(reads.iter().copied());
-    let known = bytes(
-        reads
-            .iter()
-            .copied()
-            .filter(|row| row.purpose != Purpose::Unknown),
-    );
-    assert!(
-        known as f64 >= all as f64 * 0.995,
-        "{known} of {all} read bytes are attributed"
-    );
+    attributed(&rows);
     let name = "postgres.public.item";
     let flow = finished.totals.relations[name].reads;
-    let mut item = reads
-        .iter()
-        .copied()
-        .filter(|row| row.relation.as_deref() == Some(name));
+    let mut item = reads(&rows).filter(|row| row.relation.as_deref() == Some(name));
     assert!(
         item.clone().count() > 0,
         "rows bear the name: {:?}",
