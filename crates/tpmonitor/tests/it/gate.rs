@@ -11,15 +11,12 @@ use tenbin_tpmonitor::{Auth, Config, Listen, Rules, Secret};
 
 /// The code that a log-in is refused with, or nothing when it works.
 pub(crate) fn refused(config: &postgres::Config) -> Option<String> {
-    let error = config.connect(NoTls).err()?;
-    Some(
-        error
-            .as_db_error()
-            .expect("an answer")
-            .code()
-            .code()
-            .to_owned(),
-    )
+    config.connect(NoTls).err().as_ref().map(code_of)
+}
+
+/// The code of an answer.
+pub(crate) fn code_of(error: &postgres::Error) -> String {
+    error.code().expect("an answer").code().to_owned()
 }
 
 #[test]

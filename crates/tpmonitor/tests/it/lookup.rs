@@ -28,14 +28,7 @@ fn come_in(monitor: &Running, user: &str, password: &str) -> Result<String, Stri
         .user(user)
         .password(password)
         .connect(NoTls)
-        .map_err(|error| {
-            error
-                .as_db_error()
-                .expect("an answer")
-                .code()
-                .code()
-                .to_owned()
-        })?;
+        .map_err(|error| gate::code_of(&error))?;
     let row = client.query_one("SELECT current_user::text", &[]).unwrap();
     Ok(row.get(0))
 }
