@@ -2,19 +2,17 @@
 
 use crate::client;
 use anyhow::{Context, Result, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io::PipeWriter;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
 use tenbin_server::{Account, Embedded};
 
 /// Server connections of a pool.
 pub(crate) const POOL: usize = 20;
-/// How often it is looked whether a pooler that is kept alive is.
-const LOOK: Duration = Duration::from_millis(20);
 pub(crate) const USERS: [&str; 3] = ["one", "two", "three"];
 /// Start-up parameters that `PgBouncer` does not know, and that pgbench or a suite sends.
 const IGNORED: &str = "extra_float_digits,options,search_path,statement_timeout,default_transaction_isolation,jit,intervalstyle,geqo,work_mem";
@@ -210,7 +208,8 @@ fn configured(port: u16, server: &Embedded, setting: Setting<'_>) -> Result<Path
 /// comes after.
 pub(crate) struct Revived {
     pub(crate) port: u16,
-    stop: Arc<AtomicBool>,
+    /// Closed when it is enough.
+    open: Option<PipeWriter>,
     keeper: Option<thread::JoinHandle<Result<usize>>>,
 }
 
@@ -219,16 +218,23 @@ impl Revived {
         let port = free_port()?;
         let folder = configured(port, server, setting)?;
         let mut pooler = started(theirs_in(&folder, program), port)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, program) = (Arc::clone(&stop), program.to_owned());
+        let (enough, open) = std::io::pipe()?;
+        let program = program.to_owned();
         let keeper = thread::spawn(move || {
             let mut ends = 0;
-            while !stopped.load(Ordering::Relaxed) {
-                if pooler.child.try_wait()?.is_some() {
-                    ends += 1;
-                    pooler = started(theirs_in(&folder, &program), port)?;
+            loop {
+                let life = pidfd_open(Pid::from_child(&pooler.child), PidfdFlags::empty())?;
+                let mut either = [
+                    PollFd::new(&life, PollFlags::IN),
+                    PollFd::new(&enough, PollFlags::IN),
+                ];
+                rustix::io::retry_on_intr(|| poll(&mut either, None))?;
+                if !either[1].revents().is_empty() {
+                    break;
                 }
-                thread::sleep(LOOK);
+                ends += 1;
+                drop(pooler);
+                pooler = started(theirs_in(&folder, &program), port)?;
             }
             drop(pooler);
             std::fs::remove_dir_all(&folder)?;
@@ -236,7 +242,7 @@ impl Revived {
         });
         Ok(Self {
             port,
-            stop,
+            open: Some(open),
             keeper: Some(keeper),
         })
     }
@@ -244,7 +250,7 @@ impl Revived {
 
 impl Drop for Revived {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        drop(self.open.take());
         match self.keeper.take().map(thread::JoinHandle::join) {
             Some(Ok(Ok(0))) | None => {}
             Some(Ok(Ok(ends))) => eprintln!("PgBouncer ended by itself, times: {ends}"),

@@ -12,6 +12,7 @@ mod tpmonitor;
 
 use crate::steps::target;
 use anyhow::{Context, Result, bail};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -132,17 +133,25 @@ fn example(package: &str, name: &str) -> Result<PathBuf> {
 
 /// Runs a program to its end and returns what it printed.
 pub(crate) fn output(program: &Path, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program)
-        .args(arguments)
+    printed(Command::new(program).args(arguments))
+}
+
+/// Runs a command to its end and returns what it printed.
+pub(crate) fn printed(command: &mut Command) -> Result<String> {
+    let output = command
         .output()
-        .with_context(|| format!("cannot run {}", program.display()))?;
+        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         bail!(
             "{} {} failed ({}):\n{printed}{said}",
-            program.display(),
-            arguments.join(" "),
+            command.get_program().display(),
+            command
+                .get_args()
+                .collect::<Vec<_>>()
+                .join(OsStr::new(" "))
+                .display(),
             output.status
         );
     }

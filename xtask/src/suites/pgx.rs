@@ -1,8 +1,8 @@
-//! pgx's own tests, from the Go module proxy.
+//! pgx's own tests, which its module brings.
 
 use super::{Place, Results};
-use crate::bench::output;
-use anyhow::{Context, Result, bail};
+use crate::bench::{output, printed};
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,22 +47,13 @@ fn program(folder: &Path, name: &str) -> PathBuf {
 
 /// What go prints about a package.
 fn go(folder: &Path, arguments: &[&str], name: &str) -> Result<String> {
-    let ran = Command::new("go")
-        .args(arguments)
-        .arg([PACKAGE, name].join("/").trim_end_matches('/'))
-        .env("GONOSUMDB", "*")
-        .current_dir(folder)
-        .output()
-        .context("cannot run go")?;
-    if !ran.status.success() {
-        bail!(
-            "go {} ended with {}:\n{}",
-            arguments.join(" "),
-            ran.status,
-            String::from_utf8_lossy(&ran.stderr)
-        );
-    }
-    Ok(String::from_utf8(ran.stdout)?)
+    printed(
+        Command::new("go")
+            .args(arguments)
+            .arg([PACKAGE, name].join("/").trim_end_matches('/'))
+            .env("GONOSUMDB", "*")
+            .current_dir(folder),
+    )
 }
 
 pub(super) fn run(folder: &Path, place: &Place, quick: bool) -> Result<Results> {

@@ -1,6 +1,7 @@
-//! tokio-postgres' own tests, which its package on crates.io brings.
+//! tokio-postgres' own tests, which its package brings.
 
 use super::{Place, Results};
+use crate::bench::printed;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -135,21 +136,12 @@ fn built(folder: &Path) -> Result<PathBuf> {
 }
 
 fn cargo(folder: &Path, arguments: &[&str]) -> Result<String> {
-    let ran = Command::new("cargo")
-        .args(arguments)
-        .current_dir(folder)
-        .env("CARGO_TARGET_DIR", folder.join("target"))
-        .output()
-        .context("cannot run cargo")?;
-    if !ran.status.success() {
-        bail!(
-            "cargo {} ended with {}:\n{}",
-            arguments.join(" "),
-            ran.status,
-            String::from_utf8_lossy(&ran.stderr)
-        );
-    }
-    Ok(String::from_utf8(ran.stdout)?)
+    printed(
+        Command::new("cargo")
+            .args(arguments)
+            .current_dir(folder)
+            .env("CARGO_TARGET_DIR", folder.join("target")),
+    )
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {
