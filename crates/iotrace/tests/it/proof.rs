@@ -24,8 +24,11 @@ impl Bpftrace {
                 @ios[args->rwbs] = count(); @bytes[args->rwbs] = sum(args->bytes);
              }}"
         );
-        let mut child = Command::new("bpftrace")
-            .args(["-f", "json", "-e", &script])
+        // It finds tracepoints by their file system, which need not be mounted.
+        let mounted = "mount -t tracefs tracefs /sys/kernel/tracing && exec \"$@\"";
+        let mut child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", mounted, "sh"])
+            .args(["bpftrace", "-f", "json", "-e", &script])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
