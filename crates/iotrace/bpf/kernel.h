@@ -53,6 +53,7 @@ enum { RING_NO_WAKEUP = 1, RING_FORCE_WAKEUP = 2, RING_QUERY_UNREAD = 0 };
 		value;                                                                        \
 	})
 #define OFFSET_OF(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
+#define FIELD_EXISTS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
 #define SIZE_OF(type) __builtin_preserve_type_info(*(type *)0, 1)
 // The running kernel's value of an enumerator, and whether it has it.
 #define ENUM(type, name) __builtin_preserve_enum_value(*(type *)name, 1)
@@ -145,6 +146,14 @@ struct request {
 
 struct mm_struct {
 	unsigned long arg_start;
+};
+
+struct pt_regs {
+	unsigned long orig_ax;
+};
+
+struct pt_regs___arm64 {
+	s32 syscallno;
 };
 
 struct task_struct {

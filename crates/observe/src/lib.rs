@@ -22,5 +22,5 @@ pub use host::describe;
 pub use kind::kind_of_title;
 pub use observer::{Error, Observer, Options, Sink};
 pub use profile::Error as ProfileError;
-pub use syscalls::Error as SyscallError;
+pub use syscalls::{Counted, Error as SyscallError};
 pub use via::Via;

@@ -7,7 +7,7 @@ use crate::machine::{self, MachineWatch};
 use crate::processes::{self, ProcessWatch};
 use crate::profile::{self, ProfileWatch};
 use crate::server::{self, ServerWatch};
-use crate::syscalls::{self, SyscallWatch};
+use crate::syscalls::{self, Counted, SyscallWatch};
 use crate::via::{Via, ViaWatch};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -55,8 +55,8 @@ pub struct Options {
     pub via: Option<Via>,
     /// Directories whose disks matter, and what for.
     pub used: Vec<(String, PathBuf)>,
-    /// Whether to count system calls.
-    pub syscalls: bool,
+    /// Whether to count system calls, and in how much of the time.
+    pub syscalls: Option<Counted>,
     /// Where to write the stacks of a profile ([`tenbin_record::profile`]); none: no profile is taken.
     pub profile: Option<PathBuf>,
 }
@@ -87,7 +87,7 @@ impl Observer {
         let pooler = options.via.as_ref().map(|via| via.pid);
         let counted = options
             .syscalls
-            .then(|| SyscallWatch::start(options.postmaster_pid, pooler));
+            .map(|counted| SyscallWatch::start(options.postmaster_pid, pooler, counted));
         let profile = options.profile.map(|path| {
             let watch = ProfileWatch::start(options.postmaster_pid, pooler)?;
             Ok::<_, profile::Error>((watch, path))
@@ -174,6 +174,9 @@ impl Eye {
         loop {
             match messages.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Err(RecvTimeoutError::Timeout) => {
+                    if let Some(Err(error)) = self.syscalls.as_mut().map(SyscallWatch::step) {
+                        self.gap("system calls", error.to_string());
+                    }
                     let inside = self.inside.is_some();
                     if let Err(reason) = self.server.look_at_waits(inside) {
                         self.gap("postgresql", reason);
@@ -215,6 +218,9 @@ impl Eye {
     fn end(&mut self) {
         if let Some(Err(error)) = self.profile.as_mut().map(|(watch, _)| watch.end()) {
             self.gap("profile", error.to_string());
+        }
+        if let Some(Err(error)) = self.syscalls.as_mut().map(SyscallWatch::end) {
+            self.gap("system calls", error.to_string());
         }
         let taken = self.mark();
         self.look(true);

@@ -4,8 +4,10 @@ use crate::bpf;
 use crate::kind::Kind;
 use crate::ledger::{Amount, Ledger, Look};
 use crate::processes::Table;
-use aya::maps::{HashMap, MapData, MapError, PerCpuArray, PerCpuHashMap};
+use crate::profile::now_ns;
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
 use aya::programs::BtfTracePoint;
+use aya::programs::tp_btf::BtfTracePointLinkId;
 use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -60,32 +62,116 @@ impl From<EbpfError> for Error {
     }
 }
 
-/// Process and number of a call.
-type Key = [u32; 2];
+/// Of how many processes the kernel's half can keep sums at once, and of how many calls.
+const PROCESSES: u32 = 1 << 11;
+const NUMBERS: usize = 512;
+
+/// Of how many windows the kernel's half remembers when they opened.
+const WINDOWS: u32 = 1 << 16;
+/// Of so many steps of the observer a window is one.
+const STEPS: u64 = 4;
+
+/// How much of the time system calls are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// A quarter of it: windows of a tenth of a second.
+    Quarter,
+    /// All of it.
+    All,
+}
+
 /// How often, and nanoseconds in it.
 type Sum = [u64; 2];
+/// A process's, by number of the call.
+type Sums = [Sum; NUMBERS];
 
 /// Counts system calls. Dropping it takes the programs out of the kernel; so does the end of the process.
 pub(crate) struct SyscallWatch {
-    /// Holds the programs.
-    _ebpf: Ebpf,
-    sums: PerCpuHashMap<MapData, Key, Sum>,
+    ebpf: Ebpf,
+    counted: Counted,
+    windows: Windows,
+    sums: Array<MapData, Sums>,
+    /// Where processes have their sums, and the places that nobody has.
+    places: HashMap<MapData, u32, u32>,
+    free: Queue<MapData, u32>,
+    /// What each thread is at: when that began, thread, number of the call, place of the process, window.
+    under_way: Array<MapData, [u64; 5]>,
     titles: HashMap<MapData, u32, [u8; TITLE]>,
-    counters: PerCpuArray<MapData, u64>,
-    /// Sums when last read.
-    last: BTreeMap<Key, Sum>,
+    lost: PerCpuArray<MapData, u64>,
+    /// Sums of processes when last read.
+    last: BTreeMap<u32, Box<Sums>>,
     /// Kinds of processes that were seen.
     kinds: BTreeMap<u32, Kind>,
     read_at: Instant,
-    /// Lost before the interval.
-    lost_before: u64,
+    /// What there was when the interval began, and how much of it was seen.
+    before: Before,
+    share_of_time: f64,
+    /// Nanoseconds in calls that had not come back when it ended, by place of the process and number.
+    unfinished: BTreeMap<(u64, u64), u64>,
+    ended: bool,
     /// What counting a call costs, nanoseconds.
     pub(crate) event_ns: f64,
 }
 
+/// When calls are counted: windows that open and close.
+struct Windows {
+    /// The one that is open, as the kernel's half knows it: time without windows until it opened, nanoseconds, and
+    /// its number; 0: none.
+    open: Array<MapData, [u64; 2]>,
+    /// When each opened, by a clock that stands still between them, nanoseconds.
+    opened: Array<MapData, u64>,
+    /// The programs on their tracepoints.
+    links: Vec<(&'static str, BtfTracePointLinkId)>,
+    /// Of the last one.
+    number: u32,
+    closed_ns: u64,
+    /// When the last one opened or closed.
+    since_ns: u64,
+    /// Length of those that have closed.
+    seen_ns: u64,
+    steps: u64,
+}
+
+impl Windows {
+    /// Length of all, the open one's up to now.
+    fn seen_ns(&self) -> u64 {
+        let open_ns = if self.links.is_empty() {
+            0
+        } else {
+            now_ns() - self.since_ns
+        };
+        self.seen_ns + open_ns
+    }
+
+    /// Whether there is to be a window in the next step: in one of every [`STEPS`], which one changes as multiples
+    /// of the golden ratio do, so as to keep step with nothing that the load does.
+    fn next(&mut self) -> bool {
+        let (group, step) = (self.steps / STEPS, self.steps % STEPS);
+        self.steps += 1;
+        step == group.wrapping_mul(0x9E37_79B9_7F4A_7C15) / (u64::MAX / STEPS + 1)
+    }
+}
+
+/// Stays there between windows.
+const ENDED: (&str, &str) = ("ended", "sched_process_exit");
+
+/// What there was at some moment.
+struct Before {
+    at_ns: u64,
+    seen_ns: u64,
+    lost: u64,
+}
+
+/// The programs of a window; the end of a call first: what is seen to begin is then seen to end.
+const OF_WINDOWS: [(&str, &str); 2] = [("leave", "sys_exit"), ("enter", "sys_enter")];
+
 impl SyscallWatch {
-    /// Loads the programs, puts them on their tracepoints, and measures what a call costs with them.
-    pub(crate) fn start(postmaster: Option<u32>, pooler: Option<u32>) -> Result<Self, Error> {
+    /// Loads the programs, and measures what a call costs with them on their tracepoints.
+    pub(crate) fn start(
+        postmaster: Option<u32>,
+        pooler: Option<u32>,
+        counted: Counted,
+    ) -> Result<Self, Error> {
         let before_ns = call_ns();
         let btf = Btf::from_sys_fs().map_err(EbpfError::from)?;
         let exit_group = u32::try_from(Sysno::exit_group.id()).unwrap_or(u32::MAX);
@@ -96,36 +182,98 @@ impl SyscallWatch {
             .override_global("POSTMASTER", &postmaster.unwrap_or(0), true)
             .override_global("EXIT_GROUP", &exit_group, true)
             .load(OBJECT)?;
-        // The end of a call first: what is seen to begin is then seen to end.
-        let programs = [
-            ("ended", "sched_process_exit"),
-            ("leave", "sys_exit"),
-            ("enter", "sys_enter"),
-        ];
-        for (program, tracepoint) in programs {
-            let program: &mut BtfTracePoint = ebpf
-                .program_mut(program)
-                .ok_or_else(|| bpf::missing(program))?
-                .try_into()
-                .map_err(EbpfError::from)?;
-            program.load(tracepoint, &btf).map_err(EbpfError::from)?;
-            program.attach().map_err(EbpfError::from)?;
+        let mut free = Queue::try_from(taken(&mut ebpf, "FREE")?)?;
+        for place in 0..PROCESSES {
+            free.push(place, 0)?;
         }
-        let mut take = |name| ebpf.take_map(name).ok_or_else(|| bpf::missing(name));
-        let sums = PerCpuHashMap::try_from(take("SUMS")?)?;
-        let titles = HashMap::try_from(take("TITLES")?)?;
-        let counters = PerCpuArray::try_from(take("COUNTERS")?)?;
-        Ok(Self {
-            _ebpf: ebpf,
-            sums,
-            titles,
-            counters,
+        for (name, tracepoint) in OF_WINDOWS.into_iter().chain([ENDED]) {
+            let program = program(&mut ebpf, name)?;
+            program.load(tracepoint, &btf).map_err(EbpfError::from)?;
+        }
+        // What ends between windows has to be known, too: its number may be another's next.
+        let ended = program(&mut ebpf, ENDED.0)?;
+        ended.attach().map_err(EbpfError::from)?;
+        let mut watch = Self {
+            sums: Array::try_from(taken(&mut ebpf, "SUMS")?)?,
+            places: HashMap::try_from(taken(&mut ebpf, "PLACES")?)?,
+            free,
+            under_way: Array::try_from(taken(&mut ebpf, "UNDER_WAY")?)?,
+            titles: HashMap::try_from(taken(&mut ebpf, "TITLES")?)?,
+            lost: PerCpuArray::try_from(taken(&mut ebpf, "LOST")?)?,
+            windows: Windows {
+                open: Array::try_from(taken(&mut ebpf, "WINDOW")?)?,
+                opened: Array::try_from(taken(&mut ebpf, "OPENED")?)?,
+                links: Vec::new(),
+                number: 0,
+                closed_ns: 0,
+                since_ns: now_ns(),
+                seen_ns: 0,
+                steps: 0,
+            },
+            ebpf,
+            counted,
             last: BTreeMap::new(),
             kinds: BTreeMap::new(),
             read_at: Instant::now(),
-            lost_before: 0,
-            event_ns: (call_ns() - before_ns).max(0.0),
-        })
+            before: Before {
+                at_ns: 0,
+                seen_ns: 0,
+                lost: 0,
+            },
+            share_of_time: 0.0,
+            unfinished: BTreeMap::new(),
+            ended: false,
+            event_ns: 0.0,
+        };
+        watch.open()?;
+        watch.event_ns = (call_ns() - before_ns).max(0.0);
+        if counted == Counted::Quarter {
+            watch.close()?;
+        }
+        Ok(watch)
+    }
+
+    fn open(&mut self) -> Result<(), Error> {
+        // Until there is a window, programs do nothing: it takes them their time to come and to go.
+        for (name, _) in OF_WINDOWS {
+            let link = program(&mut self.ebpf, name)?.attach();
+            let link = link.map_err(EbpfError::from)?;
+            self.windows.links.push((name, link));
+        }
+        let windows = &mut self.windows;
+        windows.number += 1;
+        let now_ns = now_ns();
+        windows.closed_ns += now_ns - windows.since_ns;
+        windows.since_ns = now_ns;
+        let opened_ns = now_ns - windows.closed_ns;
+        windows.opened.set(windows.number % WINDOWS, opened_ns, 0)?;
+        let window = [windows.closed_ns, u64::from(windows.number)];
+        Ok(windows.open.set(0, window, 0)?)
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        let windows = &mut self.windows;
+        windows.open.set(0, [windows.closed_ns, 0], 0)?;
+        let now_ns = now_ns();
+        windows.seen_ns += now_ns - windows.since_ns;
+        windows.since_ns = now_ns;
+        for (name, link) in std::mem::take(&mut windows.links).into_iter().rev() {
+            let off = program(&mut self.ebpf, name)?.detach(link);
+            off.map_err(EbpfError::from)?;
+        }
+        Ok(())
+    }
+
+    /// A step of the observer has passed: opens a window, or closes it.
+    pub(crate) fn step(&mut self) -> Result<(), Error> {
+        if self.counted == Counted::All || self.ended {
+            return Ok(());
+        }
+        match (self.windows.links.is_empty(), self.windows.next()) {
+            (true, true) => self.open(),
+            (false, false) => self.close(),
+            _ => Ok(()),
+        }
     }
 
     /// Reads the sums if it is time, or `now`.
@@ -137,22 +285,34 @@ impl SyscallWatch {
             return Ok(());
         }
         self.read_at = Instant::now();
-        let keys: Vec<Key> = self.sums.keys().collect::<Result<_, _>>()?;
-        let mut grown = BTreeMap::<(Kind, u32), Sum>::new();
-        for key @ [process, number] in keys {
+        let places: Vec<(u32, u32)> = self.places.iter().collect::<Result<_, _>>()?;
+        let mut grown = BTreeMap::<(Kind, usize), Sum>::new();
+        for (process, place) in places {
             // What a process did that has ended is whole; it makes room for others.
             let ended = !std::path::Path::new(&format!("/proc/{process}")).exists();
-            let sum = self.sum(key)?;
-            let [count, ns] = self.last.insert(key, sum).unwrap_or_default();
-            let [counts, times] = grown.entry((self.kind(process), number)).or_default();
-            *counts += sum[0] - count;
-            *times += sum[1] - ns;
+            let mut sums = Box::new(self.sums.get(&place, 0)?);
+            for (number, sum) in (0..).zip(sums.iter_mut()) {
+                let unfinished = self.unfinished.get(&(u64::from(place), number));
+                sum[1] += unfinished.unwrap_or(&0);
+            }
+            let kind = self.kind(process);
+            let before = self.last.insert(process, sums.clone());
+            let before = before.unwrap_or_else(|| Box::new([Sum::default(); NUMBERS]));
+            for (number, (sum, before)) in sums.iter().zip(before.iter()).enumerate() {
+                if sum != before {
+                    let [count, ns] = grown.entry((kind, number)).or_default();
+                    *count += sum[0] - before[0];
+                    *ns += sum[1] - before[1];
+                }
+            }
             if ended {
-                self.sums.remove(&key)?;
-                self.last.remove(&key);
+                self.last.remove(&process);
+                self.places.remove(&process)?;
+                self.sums.set(place, [Sum::default(); NUMBERS], 0)?;
+                self.free.push(place, 0)?;
             }
         }
-        for ((kind, number), [count, ns]) in grown.into_iter().filter(|(_, sum)| sum[0] > 0) {
+        for ((kind, number), [count, ns]) in grown {
             let label = format!("{}/{}", kind.name(), name(number));
             look.add(SYSCALLS, CALLS, label.clone(), Amount::Growth(count as f64));
             look.add(SYSCALLS, "time_s", label, Amount::Growth(ns as f64 / 1e9));
@@ -162,7 +322,35 @@ impl SyscallWatch {
 
     /// The interval begins: what was lost until now does not count.
     pub(crate) fn begin(&mut self) -> Result<(), Error> {
-        self.lost_before = self.lost()?;
+        self.before = Before {
+            at_ns: now_ns(),
+            seen_ns: self.windows.seen_ns(),
+            lost: self.lost()?,
+        };
+        Ok(())
+    }
+
+    /// The interval ends: nothing is counted any more.
+    pub(crate) fn end(&mut self) -> Result<(), Error> {
+        if !self.windows.links.is_empty() {
+            self.close()?;
+        }
+        self.ended = true;
+        let windows = &self.windows;
+        let seen_ns = windows.seen_ns - self.before.seen_ns;
+        // By the clock of windows.
+        let end_ns = windows.since_ns - windows.closed_ns;
+        for thread in self.under_way.iter() {
+            let [began_ns, _, number, place, _] = thread?;
+            if began_ns > 0 {
+                let ns = end_ns.saturating_sub(began_ns).min(seen_ns);
+                *self.unfinished.entry((place, number)).or_default() += ns;
+            }
+        }
+        self.share_of_time = match self.counted {
+            Counted::All => 1.0,
+            Counted::Quarter => seen_ns as f64 / (now_ns() - self.before.at_ns).max(1) as f64,
+        };
         Ok(())
     }
 
@@ -170,32 +358,33 @@ impl SyscallWatch {
     pub(crate) fn sum_up(&self, ledger: &Ledger, load_s: f64) -> Result<SystemCalls, Error> {
         let mut kinds = BTreeMap::<String, BTreeMap<String, Calls>>::new();
         let mut all = 0.0;
+        // Where there was no window nothing was counted.
+        let of_all = if self.share_of_time > 0.0 {
+            1.0 / self.share_of_time
+        } else {
+            0.0
+        };
         for label in ledger.labels(SYSCALLS) {
             let growth = |name| ledger.growth(SYSCALLS, name, label).unwrap_or(0.0);
             let (kind, call) = label.split_once('/').unwrap_or((label, ""));
+            all += growth(CALLS);
             let calls = Calls {
-                count: growth(CALLS),
-                time_s: growth("time_s"),
+                count: growth(CALLS) * of_all,
+                time_s: growth("time_s") * of_all,
             };
-            all += calls.count;
             let of = kinds.entry(kind.to_owned()).or_default();
             of.insert(call.to_owned(), calls);
         }
         let cost_s = all * self.event_ns / 1e9;
         Ok(SystemCalls {
             kinds,
-            lost: self.lost()? - self.lost_before,
+            share_of_time: self.share_of_time,
+            counted: all,
+            lost: self.lost()? - self.before.lost,
             event_ns: self.event_ns,
             cost_s,
             share_of_load: (load_s > 0.0).then(|| cost_s / load_s),
         })
-    }
-
-    /// All processors' part of a sum.
-    fn sum(&self, key: Key) -> Result<Sum, Error> {
-        let parts = self.sums.get(&key, 0)?;
-        let add = |sum: Sum, part: &Sum| [sum[0] + part[0], sum[1] + part[1]];
-        Ok(parts.iter().fold(Sum::default(), add))
     }
 
     /// The title that a process had when it ended says more than that of an earlier look.
@@ -209,13 +398,21 @@ impl SyscallWatch {
     }
 
     fn lost(&self) -> Result<u64, Error> {
-        const LOST: u32 = 1;
-        Ok(self.counters.get(&LOST, 0)?.iter().sum())
+        Ok(self.lost.get(&0, 0)?.iter().sum())
     }
 }
 
-fn name(number: u32) -> String {
-    let known = usize::try_from(number).ok().and_then(Sysno::new);
+fn program<'a>(ebpf: &'a mut Ebpf, name: &str) -> Result<&'a mut BtfTracePoint, Error> {
+    let program = ebpf.program_mut(name).ok_or_else(|| bpf::missing(name))?;
+    Ok(program.try_into().map_err(EbpfError::from)?)
+}
+
+fn taken(ebpf: &mut Ebpf, map: &str) -> Result<Map, MapError> {
+    ebpf.take_map(map).ok_or_else(|| bpf::missing(map))
+}
+
+fn name(number: usize) -> String {
+    let known = Sysno::new(number);
     known.map_or_else(|| format!("call {number}"), |call| call.name().to_owned())
 }
 

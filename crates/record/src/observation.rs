@@ -223,16 +223,21 @@ pub struct Standby {
     pub replay_lag_s: Option<Level>,
 }
 
-/// System calls that returned in the interval.
+/// System calls that returned in the interval, as many as there were in all of it if the windows in which
+/// they were counted are like the rest.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SystemCalls {
     /// By kind of process as in `processes`, and by the kernel's name of the call.
     pub kinds: BTreeMap<String, BTreeMap<String, Calls>>,
+    /// Share of the interval in which they were counted; 1: all of it.
+    pub share_of_time: f64,
+    /// Calls that were counted.
+    pub counted: f64,
     /// Calls for whose sums there was no room.
     pub lost: u64,
     /// What counting one takes, measured before the load began, nanoseconds.
     pub event_ns: f64,
-    /// What counting them took: that times their number, seconds of CPU.
+    /// What counting them took: that times `counted`, seconds of CPU.
     pub cost_s: f64,
     /// The same as a share of the CPU that driver, pooler and server used.
     pub share_of_load: Option<f64>,

@@ -35,7 +35,8 @@ pub const NETWORK: &str = "network";
 pub const WAITS: &str = "waits";
 /// [`SampleRow::name`] of a number of backends.
 pub const BACKENDS: &str = "backends";
-/// [`SampleRow::source`] of system calls, by kind of process and call: `client_backend/recvfrom`.
+/// [`SampleRow::source`] of system calls, by kind of process and call: `client_backend/recvfrom`; as many as were
+/// counted.
 pub const SYSCALLS: &str = "syscalls";
 /// [`SampleRow::name`] of a number of system calls.
 pub const CALLS: &str = "calls";

@@ -238,7 +238,7 @@ impl Reader {
 }
 
 /// Now, by the clock of the kernel's half.
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let parts = u64::try_from(now.tv_sec)
         .ok()

@@ -41,7 +41,7 @@ fn options(server: &Embedded) -> Options {
         postmaster_pid: Some(server.postmaster_pid()),
         via: None,
         used: Vec::new(),
-        syscalls: false,
+        syscalls: None,
         profile: None,
     }
 }

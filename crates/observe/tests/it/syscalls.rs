@@ -3,7 +3,9 @@
 use crate::{Watching, debian, may_trace, options, start};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use tenbin_observe::Options;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+use tenbin_observe::{Counted, Options};
 
 /// bpftrace counting a call of one process and its time, started and attached.
 struct Bpftrace {
@@ -17,8 +19,11 @@ impl Bpftrace {
             "BEGIN {{ printf(\"ready\\n\"); }} \
              tracepoint:syscalls:sys_enter_{call} /pid == {pid}/ {{ @calls = count(); }}"
         );
-        let mut child = Command::new("bpftrace")
-            .args(["-e", &program])
+        // It finds tracepoints by their file system, which need not be mounted.
+        let mounted = "mount -t tracefs tracefs /sys/kernel/tracing && exec \"$@\"";
+        let mut child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", mounted, "sh"])
+            .args(["bpftrace", "-e", &program])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -57,7 +62,7 @@ fn calls_are_counted_as_they_are_made() {
         .unwrap()
         .get(0);
     let watching = Watching::start_with(Options {
-        syscalls: true,
+        syscalls: Some(Counted::All),
         ..options(&server)
     });
     let bpftrace = Bpftrace::start(pid, "getdents64");
@@ -103,4 +108,54 @@ fn calls_are_counted_as_they_are_made() {
         "{}",
         calls.event_ns
     );
+}
+
+/// Naps much shorter than a window, and longer than one.
+#[test]
+fn a_quarter_of_the_time_tells_of_all_of_it() {
+    if !may_trace("a_quarter_of_the_time_tells_of_all_of_it") {
+        return;
+    }
+    let server = start(debian(), &[]);
+    for (nap, calls_within) in [
+        (Duration::from_millis(2), 0.9..1.1),
+        (Duration::from_millis(150), 0.4..1.8),
+    ] {
+        let (naps, enough) = (AtomicU32::new(0), AtomicBool::new(false));
+        let (made, seen) = std::thread::scope(|scope| {
+            // It is at it before the interval begins, and still when it ends.
+            scope.spawn(|| {
+                while !enough.load(Ordering::Relaxed) {
+                    std::thread::sleep(nap);
+                    naps.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let watching = Watching::start_with(Options {
+                syscalls: Some(Counted::Quarter),
+                ..options(&server)
+            });
+            let before = naps.load(Ordering::Relaxed);
+            watching.wait_for_looks(8);
+            let made = naps.load(Ordering::Relaxed) - before;
+            let seen = watching.end();
+            enough.store(true, Ordering::Relaxed);
+            (f64::from(made), seen)
+        });
+        let calls = seen.syscalls.unwrap();
+        let slept = calls.kinds["driver"]["clock_nanosleep"];
+        // The interval has another second before naps are counted here.
+        let each_s = slept.count / seen.interval_s / (made / (seen.interval_s - 1.0));
+        assert!(
+            calls_within.contains(&each_s),
+            "{slept:?}, {made} naps of {nap:?}"
+        );
+        let asleep = slept.time_s / seen.interval_s;
+        assert!(
+            (0.8..1.01).contains(&asleep),
+            "{slept:?} of {} s, naps of {nap:?}",
+            seen.interval_s
+        );
+        assert!((0.2..0.3).contains(&calls.share_of_time), "{calls:?}");
+        assert_eq!((calls.lost, seen.gaps.len()), (0, 0), "{:?}", seen.gaps);
+    }
 }

@@ -434,8 +434,17 @@ pub(crate) fn counting(run: &Run) -> Option<String> {
             significant(share * 100.0)
         )
     });
+    let windows = if calls.share_of_time < 1.0 {
+        format!(
+            "In {} % of the time {} calls were counted; the table has as many as there were in all of it if that is like the rest. ",
+            significant(calls.share_of_time * 100.0),
+            decimal(calls.counted, 0)
+        )
+    } else {
+        String::new()
+    };
     Some(format!(
-        "Counting a system call took {}, measured before the load: {} in all{load}; {} calls were lost.",
+        "{windows}Counting a system call took {}, measured before the load: {} in all{load}; {} calls were lost.",
         response(calls.event_ns / 1e6),
         response(calls.cost_s * 1e3),
         count(calls.lost),

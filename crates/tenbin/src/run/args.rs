@@ -55,9 +55,13 @@ pub(crate) struct WatchArgs {
     /// Whether system calls are counted.
     #[arg(
         long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "quarter",
         help = "Count system calls by type and kind of process, with the time in each (root, or CAP_BPF and CAP_PERFMON)"
     )]
-    pub(crate) syscalls: bool,
+    syscalls: Option<CountedArg>,
     /// Whether CPUs are sampled.
     #[arg(
         long,
@@ -66,7 +70,24 @@ pub(crate) struct WatchArgs {
     pub(crate) profile: bool,
 }
 
+/// In how much of the time system calls are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum CountedArg {
+    /// In windows that make up a quarter of it: what --syscalls alone means
+    Quarter,
+    /// In all of it, which slows down each call
+    All,
+}
+
 impl WatchArgs {
+    /// In how much of the time system calls are counted, if they are.
+    pub(crate) fn syscalls(self) -> Option<tenbin_observe::Counted> {
+        self.syscalls.map(|counted| match counted {
+            CountedArg::Quarter => tenbin_observe::Counted::Quarter,
+            CountedArg::All => tenbin_observe::Counted::All,
+        })
+    }
+
     /// Where the stacks of a profile go, if one is asked for.
     pub(crate) fn profile(self, directory: &Path) -> Option<PathBuf> {
         let path = || directory.join(tenbin_record::directory::PROFILE);

@@ -40,7 +40,7 @@ pub(super) fn watch<S: Subject>(
                 admin: via.admin(),
             }),
             used: super::server_paths(place),
-            syscalls: plan.watch.syscalls,
+            syscalls: plan.watch.syscalls(),
             profile: plan.watch.profile(directory.path()),
         },
         Box::new(move |rows| {

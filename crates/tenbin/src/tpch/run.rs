@@ -117,7 +117,7 @@ fn observed(
             postmaster_pid: place.server.postmaster_pid,
             via: None,
             used: server_paths(place),
-            syscalls: command.watch.syscalls,
+            syscalls: command.watch.syscalls(),
             profile: command.watch.profile(directory.path()),
         },
         Box::new(move |rows| {
