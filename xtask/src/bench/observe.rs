@@ -1,135 +1,263 @@
 //! What observing takes of the load that is observed.
 
 use super::ratio::{Ratio, median};
+use super::rows::dsn;
 use super::{Row, folder, output, tenbin};
-use anyhow::{Context, Result};
-use serde_json::Value;
+use anyhow::{Context, Result, ensure};
 use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+use tenbin_observe::{Counted, Observer, Options as Observing};
+use tenbin_record::Observation;
+use tenbin_server::{Embedded, Options, Source};
 
-/// What a default run's observation takes, and `--syscalls` and `--profile` beside it, in paired runs of TPC-B
-/// with both processors busy.
+const SCALE: &str = "10";
+/// One look at the load with an option, or without.
+const LOOK: Duration = Duration::from_secs(2);
+/// With an option, for each pair that is asked for.
+const LOOKS: usize = 8;
+/// The load's own beginning.
+const WARM_UP: Duration = Duration::from_secs(10);
+
+/// What is observed beyond what always is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beyond {
+    Nothing,
+    Calls(Counted),
+    Profile,
+}
+
+/// What a default run's observation takes, and `--syscalls` and `--profile` beside it: one run of TPC-B with
+/// both processors busy, and looks at it in turn with and without. A run beside another differs from it by more
+/// than the options take; two looks that follow each other do not.
 pub(crate) fn observe(pairs: usize) -> Result<Vec<Row>> {
-    let options = [Some("--syscalls"), None, Some("--profile")];
-    let mut runs = [Vec::new(), Vec::new(), Vec::new()];
-    for pair in 0..pairs {
-        // In turn, so that none is always the first.
-        for place in 0..options.len() {
-            let which = (pair + place) % options.len();
-            let ran = run(options[which])?;
-            let option = options[which].unwrap_or("neither");
-            eprintln!(
-                "observe pair {pair}: {option}, {:.0} tps, {:.0} µs of server CPU a transaction",
-                tps(&ran),
-                server_us(&ran)
-            );
-            runs[which].push(ran);
+    let looks = pairs * LOOKS;
+    let server = Embedded::start(Options {
+        source: Source::release("18")?,
+        settings: [
+            // Not the disk is to say how much is done: the processors, whose time is what observing takes.
+            ("synchronous_commit", "off"),
+            ("max_wal_size", "16GB"),
+            ("autovacuum", "off"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec(),
+        ..Options::default()
+    })?;
+    let dsn = dsn(&server);
+    let load = ["load", "tpcb", "--scale", SCALE, "--dsn", &dsn];
+    output(&tenbin(), &load)?;
+    let mut rows = Vec::new();
+    for (option, beyond, reach) in [
+        ("nothing more (how far looks differ)", Beyond::Nothing, "–"),
+        ("--syscalls", Beyond::Calls(Counted::Quarter), "≤ 3 %"),
+        ("--syscalls=all", Beyond::Calls(Counted::All), "–"),
+        ("--profile", Beyond::Profile, "≤ 3 %"),
+    ] {
+        let load = Load::start(&server, &dsn, looks)?;
+        rows.extend(beside(&load, option, beyond, reach, looks)?);
+        let own = load.finish()?;
+        if beyond == Beyond::Nothing {
+            let share = own["observation"]["cost"]["share_of_load"].as_f64();
+            rows.push(Row::new(
+                "CPU of observing, of all that TPC-B's driver and server use, 8 clients",
+                format!("{:.2} %", 100.0 * share.context("no cost is told")?),
+                "–",
+                "–",
+                "≤ 1 %",
+            ));
         }
     }
-    let [counted, plain, sampled] = runs;
-    let mut rows = vec![Row::new(
-        "CPU of observing, of all that TPC-B's driver and server use, 8 clients",
-        share(&plain, observing),
-        "–",
-        "–",
-        "≤ 1 %",
-    )];
-    let what =
-        "counting system calls (--syscalls), an event's cost times their number, of the same";
-    rows.extend(beside("--syscalls", what, &counted, &plain, counting));
-    let what =
-        "sampling CPUs (--profile), a look's cost times their number and the reader, of the same";
-    rows.extend(beside("--profile", what, &sampled, &plain, sampling));
+    server.stop()?;
     Ok(rows)
 }
 
-/// What an option takes by its own account, and of throughput and server CPU beside runs without it.
+/// The load: a run of tenbin.
+struct Load<'a> {
+    server: &'a Embedded,
+    child: Child,
+}
+
+impl<'a> Load<'a> {
+    fn start(server: &'a Embedded, dsn: &str, looks: usize) -> Result<Self> {
+        let out = folder()?.join("observe");
+        // What an earlier bench left.
+        let _ = fs::remove_dir_all(&out);
+        // With and without, and what lies between.
+        let looks = u32::try_from(2 * looks + 1)?;
+        let length = WARM_UP + (LOOK + Duration::from_millis(500)) * looks;
+        let child = Command::new(tenbin())
+            .args(["run", "tpcb", "--scale", SCALE, "-c", "8", "--json"])
+            .args(["--dsn", dsn, "--duration"])
+            .arg(format!("{}s", length.as_secs()))
+            .arg("--out")
+            .arg(&out)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start tenbin")?;
+        thread::sleep(WARM_UP);
+        Ok(Self { server, child })
+    }
+
+    /// What it has used and done up to now.
+    fn mark(&self) -> Result<Mark> {
+        let backends = children(self.server.postmaster_pid())?;
+        let cpu_s = backends.into_iter().chain([self.child.id()]).map(run_s);
+        let mut client = self.server.connect()?;
+        // Each transaction has a number of its own.
+        let next = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text";
+        let next: String = client.query_one(next, &[])?.get(0);
+        Ok(Mark {
+            at: Instant::now(),
+            cpu_s: cpu_s.sum(),
+            transactions: next.parse()?,
+        })
+    }
+
+    fn finish(self) -> Result<serde_json::Value> {
+        let ended = self.child.wait_with_output()?;
+        ensure!(
+            ended.status.success(),
+            "tenbin run ended with {}",
+            ended.status
+        );
+        Ok(serde_json::from_slice(&ended.stdout)?)
+    }
+}
+
+/// What a load had used and done at a moment.
+struct Mark {
+    at: Instant,
+    cpu_s: f64,
+    transactions: u64,
+}
+
+/// What a load came to during one look.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    cpu_us: f64,
+    tps: f64,
+    /// What the option took by its own account, of what the load used.
+    own: f64,
+}
+
+/// One look with an option and two without, before and after it; and so on.
 fn beside(
+    load: &Load<'_>,
     option: &str,
-    what: &str,
-    with: &[Value],
-    without: &[Value],
-    own: fn(&Value) -> f64,
-) -> [Row; 3] {
-    let ratio = |of: fn(&Value) -> f64| {
-        let pairs = with.iter().zip(without).map(|(a, b)| (of(a), of(b)));
-        Ratio::of(&pairs.collect::<Vec<_>>()).to_string()
+    beyond: Beyond,
+    reach: &str,
+    looks: usize,
+) -> Result<Vec<Row>> {
+    let mut without = vec![look(load, Beyond::Nothing)?];
+    let mut with = Vec::new();
+    for _ in 0..looks {
+        with.push(look(load, beyond)?);
+        without.push(look(load, Beyond::Nothing)?);
+    }
+    let ratio = |of: fn(&Seen) -> f64| {
+        let pairs = with.iter().zip(without.windows(2));
+        let pairs = pairs.map(|(with, around)| {
+            let around = around.iter().map(of).sum::<f64>() / 2.0;
+            (of(with), around)
+        });
+        Ratio::of(&pairs.collect::<Vec<_>>())
     };
-    [
-        Row::new(what, share(with, own), "–", "–", "≤ 3 %"),
+    let (cpu, tps) = (ratio(|seen| seen.cpu_us), ratio(|seen| seen.tps));
+    eprintln!("observe, {option}: CPU {cpu}, throughput {tps}");
+    let middle = |all: &[Seen], of: fn(&Seen) -> f64| median(all.iter().map(of));
+    let mut rows = vec![
+        Row::new(
+            format!("CPU a transaction, driver and server, with {option}; peer: without"),
+            format!("{:.0} µs", middle(&with, |seen| seen.cpu_us)),
+            format!("{:.0} µs", middle(&without, |seen| seen.cpu_us)),
+            cpu.to_string(),
+            reach.replace("≤ 3 %", "≤ 1.03"),
+        ),
         Row::new(
             format!("throughput with {option}; peer: without"),
-            format!("{:.0}/s", middle(with, tps)),
-            format!("{:.0}/s", middle(without, tps)),
-            ratio(tps),
-            "≥ 0.97",
+            format!("{:.0}/s", middle(&with, |seen| seen.tps)),
+            format!("{:.0}/s", middle(&without, |seen| seen.tps)),
+            tps.to_string(),
+            reach.replace("≤ 3 %", "≥ 0.97"),
         ),
-        Row::new(
-            format!("server CPU a transaction with {option}; peer: without"),
-            format!("{:.0} µs", middle(with, server_us)),
-            format!("{:.0} µs", middle(without, server_us)),
-            ratio(server_us),
-            "≤ 1.03",
-        ),
-    ]
-}
-
-fn middle(runs: &[Value], of: fn(&Value) -> f64) -> f64 {
-    median(runs.iter().map(of))
-}
-
-fn share(runs: &[Value], of: fn(&Value) -> f64) -> String {
-    format!("{:.2} %", 100.0 * middle(runs, of))
-}
-
-fn run(option: Option<&str>) -> Result<Value> {
-    let out = folder()?.join("observe");
-    // What an earlier bench left.
-    let _ = fs::remove_dir_all(&out);
-    let path = out.to_str().context("the build directory is UTF-8")?;
-    let mut arguments = vec![
-        "run",
-        "tpcb",
-        "--scale",
-        "10",
-        "-c",
-        "8",
-        "--warmup",
-        "5s",
-        "--duration",
-        "20s",
-        // Not the disk is to say how much is done: the processors, whose time is what observing takes.
-        "--set",
-        "synchronous_commit=off",
-        "--json",
-        "--out",
-        path,
     ];
-    arguments.extend(option);
-    let told = output(&tenbin(), &arguments)?;
-    fs::remove_dir_all(&out)?;
-    Ok(serde_json::from_str(&told)?)
+    if beyond != Beyond::Nothing {
+        rows.push(Row::new(
+            format!("{option} by its own account, of the same CPU"),
+            format!("{:.2} %", 100.0 * middle(&with, |seen| seen.own)),
+            "–",
+            "–",
+            reach,
+        ));
+    }
+    Ok(rows)
 }
 
-fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or(f64::NAN)
+/// Observes the load for a while.
+fn look(load: &Load<'_>, beyond: Beyond) -> Result<Seen> {
+    let observer = Observer::start(
+        Observing {
+            target: load.server.target(),
+            postmaster_pid: Some(load.server.postmaster_pid()),
+            via: None,
+            used: Vec::new(),
+            syscalls: match beyond {
+                Beyond::Calls(counted) => Some(counted),
+                _ => None,
+            },
+            profile: match beyond {
+                Beyond::Profile => Some(folder()?.join("observe.folded")),
+                _ => None,
+            },
+        },
+        Box::new(|_| ()),
+    )?;
+    observer.begin_interval();
+    let before = load.mark()?;
+    thread::sleep(LOOK);
+    let after = load.mark()?;
+    observer.end_interval();
+    let told = observer.finish();
+    let cpu_s = after.cpu_s - before.cpu_s;
+    let done = (after.transactions - before.transactions) as f64;
+    ensure!(done > 0.0, "the load does nothing");
+    Ok(Seen {
+        cpu_us: cpu_s / done * 1e6,
+        tps: done / (after.at - before.at).as_secs_f64(),
+        own: own_s(&told) / cpu_s,
+    })
 }
 
-fn tps(run: &Value) -> f64 {
-    number(&run["result"]["throughput"]["transactions_per_s"])
+/// What the options took by their own account, seconds.
+fn own_s(told: &Observation) -> f64 {
+    let calls = told.syscalls.as_ref().map_or(0.0, |calls| calls.cost_s);
+    let profile = told.profile.as_ref().map_or(0.0, |profile| profile.cost_s);
+    calls + profile
 }
 
-fn server_us(run: &Value) -> f64 {
-    number(&run["observation"]["per_transaction"]["server_cpu_us"])
+fn children(pid: u32) -> Result<Vec<u32>> {
+    let told = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    Ok(told
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?)
 }
 
-fn observing(run: &Value) -> f64 {
-    number(&run["observation"]["cost"]["share_of_load"])
-}
-
-fn counting(run: &Value) -> f64 {
-    number(&run["observation"]["syscalls"]["share_of_load"])
-}
-
-fn sampling(run: &Value) -> f64 {
-    number(&run["observation"]["profile"]["share_of_load"])
+/// Time that the threads of a process have run, seconds; none where it has ended.
+fn run_s(pid: u32) -> f64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let of_thread = |thread: &Path| {
+        let told = fs::read_to_string(thread.join("schedstat")).ok()?;
+        told.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    let ns: f64 = threads
+        .flatten()
+        .filter_map(|thread| of_thread(&thread.path()))
+        .sum();
+    ns / 1e9
 }
