@@ -16,8 +16,8 @@ use tenbin_server::{Embedded, Options, Source};
 const SCALE: &str = "10";
 /// One look at the load with an option, or without.
 const LOOK: Duration = Duration::from_secs(2);
-/// With an option, for each pair that is asked for.
-const LOOKS: usize = 8;
+/// Of looks at a load with an option and without, for each pair that is asked for.
+const EACH_PAIR: Duration = Duration::from_secs(30);
 /// The load's own beginning.
 const WARM_UP: Duration = Duration::from_secs(10);
 
@@ -33,7 +33,7 @@ enum Beyond {
 /// both processors busy, and looks at it in turn with and without. A run beside another differs from it by more
 /// than the options take; two looks that follow each other do not.
 pub(crate) fn observe(pairs: usize) -> Result<Vec<Row>> {
-    let looks = pairs * LOOKS;
+    let length = EACH_PAIR * u32::try_from(pairs)?;
     let server = Embedded::start(Options {
         source: Source::release("18")?,
         settings: [
@@ -56,8 +56,8 @@ pub(crate) fn observe(pairs: usize) -> Result<Vec<Row>> {
         ("--syscalls=all", Beyond::Calls(Counted::All), "–"),
         ("--profile", Beyond::Profile, "≤ 3 %"),
     ] {
-        let load = Load::start(&server, &dsn, looks)?;
-        rows.extend(beside(&load, option, beyond, reach, looks)?);
+        let load = Load::start(&server, &dsn, length)?;
+        rows.extend(beside(&load, option, beyond, reach)?);
         let own = load.finish()?;
         if beyond == Beyond::Nothing {
             let share = own["observation"]["cost"]["share_of_load"].as_f64();
@@ -78,16 +78,17 @@ pub(crate) fn observe(pairs: usize) -> Result<Vec<Row>> {
 struct Load<'a> {
     server: &'a Embedded,
     child: Child,
+    ends_at: Instant,
 }
 
 impl<'a> Load<'a> {
-    fn start(server: &'a Embedded, dsn: &str, looks: usize) -> Result<Self> {
+    /// Runs for a while, and has begun.
+    fn start(server: &'a Embedded, dsn: &str, length: Duration) -> Result<Self> {
         let out = folder()?.join("observe");
         // What an earlier bench left.
         let _ = fs::remove_dir_all(&out);
-        // With and without, and what lies between.
-        let looks = u32::try_from(2 * looks + 1)?;
-        let length = WARM_UP + (LOOK + Duration::from_millis(500)) * looks;
+        let length = WARM_UP + length;
+        let ends_at = Instant::now() + length;
         let child = Command::new(tenbin())
             .args(["run", "tpcb", "--scale", SCALE, "-c", "8", "--json"])
             .args(["--dsn", dsn, "--duration"])
@@ -98,7 +99,11 @@ impl<'a> Load<'a> {
             .spawn()
             .context("cannot start tenbin")?;
         thread::sleep(WARM_UP);
-        Ok(Self { server, child })
+        Ok(Self {
+            server,
+            child,
+            ends_at,
+        })
     }
 
     /// What it has used and done up to now.
@@ -144,16 +149,11 @@ struct Seen {
 }
 
 /// One look with an option and two without, before and after it; and so on.
-fn beside(
-    load: &Load<'_>,
-    option: &str,
-    beyond: Beyond,
-    reach: &str,
-    looks: usize,
-) -> Result<Vec<Row>> {
+fn beside(load: &Load<'_>, option: &str, beyond: Beyond, reach: &str) -> Result<Vec<Row>> {
     let mut without = vec![look(load, Beyond::Nothing)?];
     let mut with = Vec::new();
-    for _ in 0..looks {
+    // As long as there is time for two more, and for what lies between.
+    while load.ends_at > Instant::now() + 4 * LOOK {
         with.push(look(load, beyond)?);
         without.push(look(load, Beyond::Nothing)?);
     }
