@@ -5,6 +5,7 @@
 
 mod asyncpg;
 mod known;
+mod pgjdbc;
 mod pgx;
 mod tokio_postgres;
 
@@ -43,15 +44,18 @@ struct Suite {
     /// Who has to show a password, as in `pg_hba.conf`.
     rules: &'static str,
     run: fn(&Path, &Place<'_>) -> Result<Results>,
+    /// There is a short selection of it.
+    quick: bool,
 }
 
-const SUITES: [Suite; 3] = [
+const SUITES: [Suite; 4] = [
     Suite {
         name: "asyncpg",
         prepare: asyncpg::prepare,
         sql: "",
         rules: "",
         run: asyncpg::run,
+        quick: true,
     },
     Suite {
         name: "pgx",
@@ -59,6 +63,7 @@ const SUITES: [Suite; 3] = [
         sql: pgx::SQL,
         rules: "",
         run: pgx::run,
+        quick: true,
     },
     Suite {
         name: "tokio-postgres",
@@ -66,6 +71,15 @@ const SUITES: [Suite; 3] = [
         sql: tokio_postgres::SQL,
         rules: tokio_postgres::RULES,
         run: tokio_postgres::run,
+        quick: true,
+    },
+    Suite {
+        name: "pgjdbc",
+        prepare: pgjdbc::prepare,
+        sql: pgjdbc::SQL,
+        rules: "",
+        run: pgjdbc::run,
+        quick: false,
     },
 ];
 
@@ -91,7 +105,8 @@ const TRUST: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n\
 pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
     let known = known::Known::read(include_str!("known.txt"))?;
     let chosen = |name: &str| names.is_empty() || names.iter().any(|given| given == name);
-    let suites: Vec<&Suite> = SUITES.iter().filter(|suite| chosen(suite.name)).collect();
+    let chosen = |suite: &&Suite| chosen(suite.name) && (suite.quick || !quick);
+    let suites: Vec<&Suite> = SUITES.iter().filter(chosen).collect();
     if suites.is_empty() {
         let names = SUITES.map(|suite| suite.name).join(", ");
         bail!("there is no such suite; there are {names}");
