@@ -45,7 +45,7 @@ enum Task {
         #[arg(long, default_value = "5")]
         pairs: usize,
     },
-    /// Run the test suites of other people's clients through the TP monitor and PgBouncer: asyncpg, pgx, tokio-postgres
+    /// Run the test suites of other people's clients through the TP monitor and PgBouncer: asyncpg, pgx, tokio-postgres, pgjdbc
     Suites {
         /// Which; all of them when none is named
         names: Vec<String>,

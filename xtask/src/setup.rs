@@ -13,7 +13,7 @@ struct Tool {
     skippable: bool,
 }
 
-const TOOLS: [Tool; 11] = [
+const TOOLS: [Tool; 12] = [
     Tool {
         path: "/usr/lib/postgresql/15/bin/postgres",
         package: "postgresql-15",
@@ -42,6 +42,12 @@ const TOOLS: [Tool; 11] = [
         path: "/usr/lib/python3/dist-packages/prometheus_client",
         package: "python3-prometheus-client",
         why: "reads the TP monitor's metrics",
+        skippable: true,
+    },
+    Tool {
+        path: "/usr/lib/python3/dist-packages/pip",
+        package: "python3-pip",
+        why: "gets asyncpg's own tests; pgx's need a go that is newer than this distribution's",
         skippable: true,
     },
     Tool {

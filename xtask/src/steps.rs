@@ -68,6 +68,7 @@ pub(crate) fn test() -> Result<()> {
     )?;
     crate::docs::generate(true)?;
     run("cargo", &["test", "--workspace", "--locked"], &[])?;
+    crate::suites::run(&[], true)?;
     eprintln!(
         "\nall checks passed in {:.0} s",
         started.elapsed().as_secs_f64()

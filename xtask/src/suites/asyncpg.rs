@@ -22,7 +22,7 @@ const SELECTION: [&str; 4] = [
 ];
 
 /// The packages, and beside them the tests, which are in no wheel.
-pub(super) fn prepare(folder: &Path) -> Result<()> {
+pub(super) fn prepare(folder: &Path, _quick: bool) -> Result<()> {
     if folder.join("tests").exists() {
         return Ok(());
     }
@@ -51,8 +51,12 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
     output(Path::new("tar"), &[&unpack[..], &[tests.as_str()]].concat()).map(|_| ())
 }
 
-pub(super) fn run(folder: &Path, place: &Place, quick: bool) -> Result<Results> {
-    let what = if quick { &SELECTION[..] } else { &["tests"] };
+pub(super) fn run(folder: &Path, place: &Place<'_>) -> Result<Results> {
+    let what = if place.quick {
+        &SELECTION[..]
+    } else {
+        &["tests"]
+    };
     let ran = Command::new("python3")
         .args(["-m", "pytest", "-v", "--tb=no", "--timeout=120"])
         .args(["-p", "no:cacheprovider", "-W", "ignore"])

@@ -32,4 +32,10 @@ impl<'a> Known<'a> {
     pub(crate) fn why(&self, suite: &str, mode: &str, test: &str) -> Option<&'a str> {
         self.0.get(&[suite, mode, test]).copied()
     }
+
+    /// All that is known not to pass in this mode.
+    pub(crate) fn of(&self, suite: &str, mode: &str) -> Vec<&'a str> {
+        let these = self.0.keys().filter(|key| key[..2] == [suite, mode]);
+        these.map(|key| key[2]).collect()
+    }
 }

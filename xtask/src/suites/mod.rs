@@ -5,6 +5,7 @@
 
 mod asyncpg;
 mod known;
+mod pgjdbc;
 mod pgx;
 mod tokio_postgres;
 
@@ -13,6 +14,7 @@ use crate::steps::target;
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use tenbin_server::{Embedded, Options, Source};
 
 /// Names of tests that passed, and of those that failed; what was skipped is neither.
@@ -22,32 +24,38 @@ pub(crate) struct Results {
     failed: BTreeSet<String>,
 }
 
-/// Where a suite's tests connect to.
-pub(crate) struct Place {
+/// Where a suite's tests connect to, and how many of them.
+pub(crate) struct Place<'a> {
     port: u16,
     database: String,
+    /// A short selection.
+    quick: bool,
+    /// Known not to pass by this way: a selection does without them.
+    known: Vec<&'a str>,
 }
 
 /// A suite.
 struct Suite {
     name: &'static str,
-    /// Gets it from its registry into a folder of its own.
-    prepare: fn(&Path) -> Result<()>,
+    /// Gets it, or what a selection needs of it, from its registry into a folder of its own.
+    prepare: fn(&Path, bool) -> Result<()>,
     /// What its database needs.
     sql: &'static str,
     /// Who has to show a password, as in `pg_hba.conf`.
     rules: &'static str,
-    /// Runs it; a short selection where that is asked for.
-    run: fn(&Path, &Place, bool) -> Result<Results>,
+    run: fn(&Path, &Place<'_>) -> Result<Results>,
+    /// There is a short selection of it.
+    quick: bool,
 }
 
-const SUITES: [Suite; 3] = [
+const SUITES: [Suite; 4] = [
     Suite {
         name: "asyncpg",
         prepare: asyncpg::prepare,
         sql: "",
         rules: "",
         run: asyncpg::run,
+        quick: true,
     },
     Suite {
         name: "pgx",
@@ -55,6 +63,7 @@ const SUITES: [Suite; 3] = [
         sql: pgx::SQL,
         rules: "",
         run: pgx::run,
+        quick: true,
     },
     Suite {
         name: "tokio-postgres",
@@ -62,6 +71,15 @@ const SUITES: [Suite; 3] = [
         sql: tokio_postgres::SQL,
         rules: tokio_postgres::RULES,
         run: tokio_postgres::run,
+        quick: true,
+    },
+    Suite {
+        name: "pgjdbc",
+        prepare: pgjdbc::prepare,
+        sql: pgjdbc::SQL,
+        rules: "",
+        run: pgjdbc::run,
+        quick: false,
     },
 ];
 
@@ -87,7 +105,8 @@ const TRUST: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n\
 pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
     let known = known::Known::read(include_str!("known.txt"))?;
     let chosen = |name: &str| names.is_empty() || names.iter().any(|given| given == name);
-    let suites: Vec<&Suite> = SUITES.iter().filter(|suite| chosen(suite.name)).collect();
+    let chosen = |suite: &&Suite| chosen(suite.name) && (suite.quick || !quick);
+    let suites: Vec<&Suite> = SUITES.iter().filter(chosen).collect();
     if suites.is_empty() {
         let names = SUITES.map(|suite| suite.name).join(", ");
         bail!("there is no such suite; there are {names}");
@@ -98,7 +117,7 @@ pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
     for suite in suites {
         let folder = target().join("suites").join(suite.name);
         std::fs::create_dir_all(&folder)?;
-        let prepared = (suite.prepare)(&folder);
+        let prepared = (suite.prepare)(&folder, quick);
         if quick && let Err(why) = &prepared {
             eprintln!("skipped: the suite {}: {why:#}", suite.name);
             continue;
@@ -107,7 +126,10 @@ pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
         let ways = if quick { &WAYS[..3] } else { &WAYS[..] };
         let results = ways
             .iter()
-            .map(|way| Ok((*way, by(suite, &folder, *way, quick)?)))
+            .map(|way| {
+                let known = known.of(suite.name, way.1);
+                Ok((*way, by(suite, &folder, *way, quick, known)?))
+            })
             .collect::<Result<BTreeMap<_, _>>>()?;
         let direct = &results[&WAYS[0]];
         if direct.passed.is_empty() {
@@ -150,7 +172,13 @@ pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
 }
 
 /// Runs a suite by one way, on a server of its own: what one run leaves behind is not the next one's.
-fn by(suite: &Suite, folder: &Path, (pooler, mode): (&str, &str), quick: bool) -> Result<Results> {
+fn by(
+    suite: &Suite,
+    folder: &Path,
+    (pooler, mode): (&str, &str),
+    quick: bool,
+    known: Vec<&str>,
+) -> Result<Results> {
     let server = Embedded::start(Options {
         source: Source::bin(SERVER),
         connections: 300,
@@ -181,9 +209,14 @@ fn by(suite: &Suite, folder: &Path, (pooler, mode): (&str, &str), quick: bool) -
     let place = Place {
         port,
         database: "postgres".to_owned(),
+        quick,
+        known,
     };
+    let started = Instant::now();
     eprintln!("── {} by way of: {pooler} {mode}", suite.name);
-    (suite.run)(folder, &place, quick)
+    let results = (suite.run)(folder, &place)?;
+    eprintln!("── done in {:.0} s", started.elapsed().as_secs_f64());
+    Ok(results)
 }
 
 /// Lets clients in by these rules, as the poolers do.

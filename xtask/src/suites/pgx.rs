@@ -15,12 +15,17 @@ const PACKAGE: &str = "github.com/jackc/pgx/v5";
 /// Those whose tests speak to a server.
 const PACKAGES: [&str; 6] = ["", "pgconn", "pgtype", "pgxpool", "stdlib", "tracelog"];
 
+/// What a selection is.
+const SELECTION: [&str; 1] = ["pgconn"];
+
 /// A test that has not ended by then is one that hangs. Each runs in a process of its own, so that it costs
-/// nobody else's outcome.
+/// nobody else's outcome; those of a selection, of which none is known to hang, in one for a package.
 const LIMIT: &str = "60s";
+/// Tests at a time, of those that allow others beside them: they wait more than they work.
+const PARALLEL: &str = "16";
 
 /// A module of our own that asks for one version; its tests are built with it, a program for each package.
-pub(super) fn prepare(folder: &Path) -> Result<()> {
+pub(super) fn prepare(folder: &Path, quick: bool) -> Result<()> {
     std::fs::write(
         folder.join("go.mod"),
         format!("module suites\n\ngo 1.25\n\nrequire {PACKAGE} {VERSION}\n"),
@@ -29,7 +34,7 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
         folder.join("suites.go"),
         format!("package suites\n\nimport _ \"{PACKAGE}\"\n"),
     )?;
-    for name in PACKAGES {
+    for name in packages(quick) {
         let program = program(folder, name);
         if !program.exists() {
             // The first time, what the tests need is looked up.
@@ -39,6 +44,10 @@ pub(super) fn prepare(folder: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn packages(quick: bool) -> &'static [&'static str] {
+    if quick { &SELECTION } else { &PACKAGES }
 }
 
 fn program(folder: &Path, name: &str) -> PathBuf {
@@ -56,25 +65,32 @@ fn go(folder: &Path, arguments: &[&str], name: &str) -> Result<String> {
     )
 }
 
-pub(super) fn run(folder: &Path, place: &Place, quick: bool) -> Result<Results> {
-    let what = if quick {
-        &PACKAGES[1..2]
-    } else {
-        &PACKAGES[..]
-    };
+pub(super) fn run(folder: &Path, place: &Place<'_>) -> Result<Results> {
     let mut results = Results::default();
-    for name in what {
+    for name in packages(place.quick) {
         let package = [".", name].join("/");
         let package = package.trim_end_matches('/');
         let source = go(folder, &["list", "-mod=mod", "-f", "{{.Dir}}"], name)?;
         let program = program(folder, name);
-        let all = ["-test.list", "^(Test|Example|Fuzz)"];
-        for test in output(&program, &all)?.lines() {
-            let ran = alone(&program, Path::new(source.trim()), place, test)?;
-            let full = [package, test].join(" ");
-            match outcome(&ran, test) {
-                Outcome::Passed => results.passed.insert(full),
-                Outcome::Failed => results.failed.insert(full),
+        let printed = |tests: &str| printed_by(&program, Path::new(source.trim()), place, tests);
+        let full = |test: &str| [package, test].join(" ");
+        let known = |test: &str| place.known.contains(&full(test).as_str());
+        let all = output(&program, &["-test.list", "^(Test|Example|Fuzz)"])?;
+        let mut tests: Vec<&str> = all.lines().collect();
+        let mut together = String::new();
+        if place.quick {
+            tests.retain(|test| !known(test));
+            together = printed(&tests.join("|"))?;
+        }
+        for test in tests {
+            let alone = if place.quick {
+                None
+            } else {
+                Some(printed(test)?)
+            };
+            match outcome(alone.as_deref().unwrap_or(&together), test) {
+                Outcome::Passed => results.passed.insert(full(test)),
+                Outcome::Failed => results.failed.insert(full(test)),
                 Outcome::Skipped => false,
             };
         }
@@ -82,15 +98,16 @@ pub(super) fn run(folder: &Path, place: &Place, quick: bool) -> Result<Results> 
     Ok(results)
 }
 
-/// Runs one test where it finds its files, and gives what it prints.
-fn alone(program: &Path, source: &Path, place: &Place, test: &str) -> Result<String> {
+/// Runs tests where they find their files, and gives what they print.
+fn printed_by(program: &Path, source: &Path, place: &Place<'_>, tests: &str) -> Result<String> {
     let target = format!(
         "host=127.0.0.1 port={} user=postgres dbname={} sslmode=disable",
         place.port, place.database
     );
     let ran = Command::new(program)
-        .args(["-test.v", "-test.timeout", LIMIT, "-test.run"])
-        .arg(format!("^{test}$"))
+        .args(["-test.v", "-test.timeout", LIMIT])
+        .args(["-test.parallel", PARALLEL, "-test.run"])
+        .arg(format!("^({tests})$"))
         .current_dir(source)
         .env("PGX_TEST_DATABASE", &target)
         .env("PGX_TEST_TCP_CONN_STRING", &target)

@@ -90,7 +90,7 @@ const CHANGES: [(&str, &str, &str); 2] = [
 const LIMIT_S: &str = "60";
 
 /// A package of our own with their tests, built.
-pub(super) fn prepare(folder: &Path) -> Result<()> {
+pub(super) fn prepare(folder: &Path, _quick: bool) -> Result<()> {
     let tests = folder.join("tests/test");
     // Without its targets a manifest is none.
     std::fs::create_dir_all(&tests)?;
@@ -159,7 +159,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Runs it; it is as short as a selection.
-pub(super) fn run(folder: &Path, place: &Place, _quick: bool) -> Result<Results> {
+pub(super) fn run(folder: &Path, place: &Place<'_>) -> Result<Results> {
     let ran = Command::new("timeout")
         .arg(LIMIT_S)
         .arg(built(folder)?)

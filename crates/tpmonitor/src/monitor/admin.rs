@@ -4,10 +4,9 @@ use super::Serving;
 use super::checks::role_name;
 use super::classes::ClassId;
 use super::client::{Client, Stage};
-use super::pool::{Pool, PoolId, Totals};
+use super::pool::{Pool, PoolId};
 use super::server::{Server, Stage2};
-use crate::config::{Config, Listen, Pooling};
-use crate::log::{Level, line};
+use crate::config::{Config, Database, Listen, Pooling};
 use crate::messages::{
     AUTHENTICATION_OK, Severity, command_complete, data_row, error, message, parameter, ready,
     row_description, word,
@@ -25,14 +24,17 @@ use tenbin_wire::Address;
 pub(super) const NAMES: [&str; 2] = ["tenbin", "pgbouncer"];
 
 /// A table to show.
-struct Table {
-    columns: &'static [&'static str],
-    rows: Vec<Vec<Option<String>>>,
+pub(super) struct Table {
+    pub(super) columns: &'static [&'static str],
+    pub(super) rows: Vec<Vec<Option<String>>>,
 }
+
+/// `PgBouncer`'s code for whatever it refuses.
+pub(super) const REFUSED: &str = "08P01";
 
 type Said = Result<Vec<u8>, (&'static str, String)>;
 
-const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, DATABASES, USERS, CLASSES, LISTS, CONFIG, VERSION; PAUSE, RESUME, RELOAD, KILL database, UPGRADE, SHUTDOWN";
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS, DATABASES, USERS, CLASSES, LISTS, STATE, CONFIG, VERSION; PAUSE [db], RESUME [db], DISABLE db, ENABLE db, RECONNECT [db], WAIT_CLOSE [db], KILL [db], RELOAD, UPGRADE, SHUTDOWN";
 
 impl Serving {
     /// Whether a client wants the monitor itself.
@@ -65,15 +67,20 @@ impl Serving {
         ] {
             parameter(&mut out, name.as_bytes(), value.as_bytes());
         }
-        message(&mut out, b'K', |out| {
-            out.extend_from_slice(&word(id.number() as usize + 1));
-            out.extend_from_slice(&[0; 4]);
-        });
-        ready(&mut out, b'I');
+        let number = word(id.number() as usize + 1);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
-        client.stage = Stage::Admin { commands };
+        message(&mut out, b'K', |out| {
+            out.extend_from_slice(&number);
+            out.extend_from_slice(&crate::scram::code(&self.secret, client.serial)[..4]);
+        });
+        ready(&mut out, b'I');
+        client.told = u32::from_be_bytes(number);
+        client.stage = Stage::Admin {
+            commands,
+            waits: false,
+        };
         if !client.conn.send(&self.epoll, &out) {
             self.drop_client(id);
         }
@@ -97,7 +104,11 @@ impl Serving {
                 b'Q' => {
                     let text = found.body().strip_suffix(b"\0").unwrap_or_default();
                     let text = String::from_utf8_lossy(text).into_owned();
-                    self.command(id, &text)
+                    match self.command(id, &text) {
+                        Some(out) => out,
+                        // What follows has to wait until that is answered.
+                        None => break,
+                    }
                 }
                 _ => {
                     let text = "the TP monitor's own database takes simple queries only";
@@ -116,15 +127,17 @@ impl Serving {
         }
     }
 
-    fn command(&mut self, id: Id, text: &str) -> Vec<u8> {
+    /// What is answered, if that is known already.
+    fn command(&mut self, id: Id, text: &str) -> Option<Vec<u8>> {
         let text = text.trim().trim_end_matches(';').trim();
-        let words: Vec<String> = text
-            .split_whitespace()
-            .map(|word| word.trim_matches('"').to_lowercase())
-            .collect();
+        let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        // A name is as it is written.
+        let name = text.split_once(char::is_whitespace);
+        let name = name.map(|(_, name)| name.trim().trim_matches('"').replace("\"\"", "\""));
+        let name = name.as_deref();
         let commands = match self.clients.get(id).map(|client| &client.stage) {
-            Some(Stage::Admin { commands }) => *commands,
+            Some(Stage::Admin { commands, .. }) => *commands,
             _ => false,
         };
         let said = match words.as_slice() {
@@ -133,29 +146,25 @@ impl Serving {
             ["set", ..] => done("SET"),
             [] => Ok(vec![b'I', 0, 0, 0, 4]),
             _ if !commands => Err(("42501", "admin access needed".to_owned())),
-            ["pause"] => {
-                self.paused = true;
-                line(Level::Info, "paused: requests wait", &[]);
-                done("PAUSE")
+            ["pause" | "wait_close"] | ["pause" | "wait_close", _] => {
+                let begun = match words[0] {
+                    "pause" => self.pause(id, name),
+                    _ => self.wait_close(id, name),
+                };
+                match begun {
+                    Ok(()) => return None,
+                    Err(why) => Err((REFUSED, why)),
+                }
             }
-            ["resume"] => {
-                self.paused = false;
-                self.due.extend((0..self.pools.len()).map(PoolId));
-                line(Level::Info, "resumed", &[]);
-                done("RESUME")
-            }
+            ["resume"] | ["resume", _] => told(self.unpause(name), "RESUME"),
+            ["reconnect"] | ["reconnect", _] => told(self.reconnect(name), "RECONNECT"),
+            ["kill"] | ["kill", _] => told(self.kill(name), "KILL"),
+            ["disable"] | ["disable", _] => told(self.allow(name, false), "DISABLE"),
+            ["enable"] | ["enable", _] => told(self.allow(name, true), "ENABLE"),
             ["reload"] => match self.reload() {
                 Ok(()) => done("RELOAD"),
                 Err(error) => Err(("F0000", error)),
             },
-            ["kill"] => {
-                self.kill(None);
-                done("KILL")
-            }
-            ["kill", database] => {
-                self.kill(Some(database));
-                done("KILL")
-            }
             ["upgrade"] => match self.start_next() {
                 Ok(()) => done("UPGRADE"),
                 Err(error) => Err(("55000", error)),
@@ -175,31 +184,7 @@ impl Serving {
             out
         });
         ready(&mut out, b'I');
-        out
-    }
-
-    /// Ends every session with a database, on both sides, at once.
-    fn kill(&mut self, database: Option<&str>) {
-        let mut text = Vec::new();
-        error(
-            &mut text,
-            Severity::Fatal,
-            "57P01",
-            "terminating connection due to administrator command",
-        );
-        let here = |pool: &Pool| database.is_none_or(|name| pool.key.database == name);
-        for id in self.clients.ids() {
-            let pool = self.clients.get(id).and_then(|client| client.pool);
-            if pool.is_some_and(|pool| here(&self.pools[pool.0])) {
-                self.dismiss(id, &text);
-            }
-        }
-        for id in self.servers.ids() {
-            let pool = self.servers.get(id).map(|server| server.pool);
-            if pool.is_some_and(|pool| here(&self.pools[pool.0])) {
-                self.close_server(id, "killed by an administrator");
-            }
-        }
+        Some(out)
     }
 
     fn show(&self, what: &str) -> Said {
@@ -207,7 +192,9 @@ impl Serving {
             "pools" => self.show_pools(),
             "clients" => self.show_clients(),
             "servers" => self.show_servers(),
-            "stats" => self.show_stats(),
+            "stats" | "stats_totals" | "stats_averages" => self.show_stats(what),
+            "totals" => self.show_totals(),
+            "state" => self.show_state(),
             "databases" => self.show_databases(),
             "hosts" => self.show_hosts(),
             "users" => self.show_users(),
@@ -426,54 +413,16 @@ impl Serving {
         ]
     }
 
-    fn show_stats(&self) -> Table {
-        let mut databases: BTreeMap<&str, (Totals, Totals)> = BTreeMap::new();
-        for pool in self.pools.iter().filter(|pool| pool.serves()) {
-            let (all, period) = databases.entry(&pool.key.database).or_default();
-            all.add(&pool.totals);
-            period.add(&pool.period);
-        }
-        let seconds = super::ticks::PERIOD.as_secs();
-        let micros = |time: Duration| number(time.as_micros());
-        let each = |time: Duration, count: u64| number(time.as_micros() / u128::from(count.max(1)));
-        let rows = databases.into_iter().map(|(name, (all, last))| {
-            vec![
-                text(name),
-                number(all.transactions),
-                number(all.queries),
-                number(all.received_bytes),
-                number(all.sent_bytes),
-                micros(all.transaction_time),
-                micros(all.query_time),
-                micros(all.wait),
-                number(last.transactions / seconds),
-                number(last.queries / seconds),
-                number(last.received_bytes / seconds),
-                number(last.sent_bytes / seconds),
-                each(last.transaction_time, last.transactions),
-                each(last.query_time, last.queries),
-                each(last.wait, last.transactions),
-            ]
-        });
+    fn show_state(&self) -> Table {
+        let yes = |is: bool| text(if is { "yes" } else { "no" });
+        let paused = self.stopped.all;
         Table {
-            columns: &[
-                "database",
-                "total_xact_count",
-                "total_query_count",
-                "total_received",
-                "total_sent",
-                "total_xact_time",
-                "total_query_time",
-                "total_wait_time",
-                "avg_xact_count",
-                "avg_query_count",
-                "avg_recv",
-                "avg_sent",
-                "avg_xact_time",
-                "avg_query_time",
-                "avg_wait_time",
+            columns: &["key", "value"],
+            rows: vec![
+                vec![text("active"), yes(!paused)],
+                vec![text("paused"), yes(paused)],
+                vec![text("suspended"), yes(false)],
             ],
-            rows: rows.collect(),
         }
     }
 
@@ -514,8 +463,18 @@ impl Serving {
     }
 
     fn show_databases(&self) -> Table {
-        let rows = self.config.databases.iter().map(|(name, database)| {
-            let used = self.pools.iter().filter(|pool| pool.database == *database);
+        let stopped = &self.stopped;
+        let mut named: BTreeMap<&str, &Database> = BTreeMap::new();
+        let known = self.config.databases.keys().map(String::as_str);
+        let serving = self.pools.iter().filter(|pool| pool.serves());
+        let names = known
+            .chain(serving.map(|pool| pool.key.database.as_str()))
+            .chain(stopped.paused.iter().map(String::as_str))
+            .chain(stopped.disabled.iter().map(String::as_str));
+        named.extend(names.filter_map(|name| Some((name, self.config.database(name)?))));
+        let rows = named.into_iter().map(|(name, database)| {
+            let here = |pool: &&Pool| pool.serves() && pool.key.database == name;
+            let used = self.pools.iter().filter(here);
             let (host, port) = match database.places.first().map(|place| &place.address) {
                 Some(Address::Tcp(name)) => (text(&name.ip().to_string()), number(name.port())),
                 Some(Address::Unix(path)) => (Some(path.display().to_string()), number(0)),
@@ -537,8 +496,8 @@ impl Serving {
                         .unwrap_or(self.config.max_server_connections_per_database),
                 ),
                 number(used.map(|pool| pool.servers).sum::<usize>()),
-                number(usize::from(self.paused)),
-                number(0),
+                number(usize::from(stopped.all || stopped.paused.contains(name))),
+                number(usize::from(stopped.disabled.contains(name))),
             ]
         });
         Table {
@@ -792,13 +751,13 @@ fn settings(config: &Config) -> Vec<(&'static str, String)> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a cell, which may be NULL")]
-fn text(value: &str) -> Option<String> {
+pub(super) fn text(value: &str) -> Option<String> {
     Some(value.to_owned())
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "a cell, which may be NULL")]
 #[expect(clippy::needless_pass_by_value, reason = "numbers")]
-fn number(value: impl ToString) -> Option<String> {
+pub(super) fn number(value: impl ToString) -> Option<String> {
     Some(value.to_string())
 }
 
@@ -814,6 +773,11 @@ fn done(tag: &str) -> Said {
     let mut out = Vec::new();
     command_complete(&mut out, tag);
     Ok(out)
+}
+
+fn told(outcome: Result<(), String>, tag: &str) -> Said {
+    outcome.map_err(|why| (REFUSED, why))?;
+    done(tag)
 }
 
 fn mode_name(mode: Mode) -> &'static str {

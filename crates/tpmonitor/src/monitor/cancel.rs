@@ -44,6 +44,10 @@ impl Serving {
         let Some((id, client)) = self.session(process_id, key) else {
             return !self.ask_before(asker, process_id, key);
         };
+        if matches!(client.stage, Stage::Admin { .. }) {
+            self.cancel_awaited(id);
+            return true;
+        }
         // A server that is being given its client's parameters has not seen the request yet.
         if (client.ticket.is_some() || client.settling) && matches!(client.stage, Stage::Ready) {
             self.cancel_waiting(id);

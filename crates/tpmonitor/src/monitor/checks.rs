@@ -367,6 +367,7 @@ impl Serving {
             let pool = &self.pools[*index];
             pool.cluster == Some(cluster)
                 && pool.waiting > 0
+                && !pool.paused
                 && pool.servers == 0
                 && known.eligible(pool.wants, limit).is_empty()
         };

@@ -35,8 +35,9 @@ pub(super) enum Stage {
     Ready,
     /// It speaks HTTP, and wants to know what has been counted.
     Scraping,
-    /// It is in the monitor's own database; `commands`: and may change something.
-    Admin { commands: bool },
+    /// It is in the monitor's own database; `commands`: and may change something; `waits`: for a command
+    /// of its own to come about.
+    Admin { commands: bool, waits: bool },
     /// It gets what is left to be sent, and nothing else.
     Leaving,
 }
@@ -87,7 +88,10 @@ impl Client {
             && !self.settling
             && !matches!(
                 self.stage,
-                Stage::Sought(_) | Stage::Joining(_) | Stage::Leaving
+                Stage::Sought(_)
+                    | Stage::Joining(_)
+                    | Stage::Admin { waits: true, .. }
+                    | Stage::Leaving
             )
     }
 }
@@ -151,8 +155,11 @@ impl Serving {
         };
         let gone = client.conn.note(flags);
         // Nobody waits in a queue for an answer that nobody reads.
-        let waits =
-            client.ticket.is_some() || matches!(client.stage, Stage::Sought(_) | Stage::Leaving);
+        let waits = client.ticket.is_some()
+            || matches!(
+                client.stage,
+                Stage::Sought(_) | Stage::Admin { waits: true, .. } | Stage::Leaving
+            );
         if gone && waits {
             return self.drop_client(id);
         }

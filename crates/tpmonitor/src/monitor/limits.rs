@@ -175,6 +175,7 @@ impl Serving {
             .enumerate()
             .filter(|(index, pool)| {
                 *index != id.0
+                    && !pool.paused
                     && pool.waiting > pool.connecting
                     && self.demand(pool) > pool.connecting
                     && pool.servers < pool.size

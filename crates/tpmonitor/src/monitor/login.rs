@@ -1,5 +1,6 @@
 //! How clients get in.
 
+use super::admin::REFUSED;
 use super::cancel::Asker;
 use super::client::Stage;
 use super::pool::Spelling;
@@ -249,6 +250,10 @@ impl Serving {
         if self.is_admin_database(&startup.database) {
             return self.admit_admin(id, &startup.user);
         }
+        if self.stopped.disabled.contains(&startup.database) {
+            let text = format!("database \"{}\" is disabled", startup.database);
+            return self.expel(id, REFUSED, &text);
+        }
         if let Err(why) = self.has_room(id, &startup) {
             return self.expel(id, "53300", &why);
         }
@@ -296,7 +301,7 @@ impl Serving {
         }));
         // For a session a server is needed anyway: it says how the process is numbered.
         let own_server = self.pools[pool.0].mode == Mode::Session
-            && !self.paused
+            && !self.pools[pool.0].paused
             && self.room(pool) > self.pools[pool.0].waiting;
         if own_server || !self.welcome(id) {
             self.enqueue(id);

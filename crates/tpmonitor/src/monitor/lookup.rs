@@ -131,6 +131,9 @@ impl Serving {
     /// Asks for those who wait, or connects for it.
     pub(super) fn ask_around(&mut self, index: usize) {
         let lookup = &mut self.lookups[index];
+        if self.pools[lookup.pool.0].paused {
+            return;
+        }
         match lookup.server {
             Some(id) if lookup.asked.is_empty() && lookup.is_wanted() => {
                 let questions = lookup.next_batch();
@@ -301,7 +304,7 @@ impl Serving {
     }
 
     /// Closes a connection that is not to be used any more; whether it was closed.
-    fn let_go(&mut self, index: usize) -> bool {
+    pub(super) fn let_go(&mut self, index: usize) -> bool {
         let lookup = &mut self.lookups[index];
         let Some((id, server)) = lookup
             .server

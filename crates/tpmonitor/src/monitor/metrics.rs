@@ -362,7 +362,7 @@ impl Serving {
             (
                 "paused",
                 "whether requests wait by command",
-                usize::from(self.paused),
+                usize::from(self.stopped.all),
             ),
         ] {
             out.family(name, "gauge", help);

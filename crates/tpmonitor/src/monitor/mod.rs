@@ -12,11 +12,13 @@ mod limits;
 mod login;
 mod lookup;
 mod metrics;
+mod pause;
 mod pool;
 mod queue_log;
 mod reach;
 mod secure;
 mod server;
+mod stats;
 mod succession;
 mod ticks;
 
@@ -35,6 +37,7 @@ use cluster::Cluster;
 use limits::Group;
 use lookup::Lookup;
 use metrics::Counted;
+use pause::Stopped;
 use pool::{Pool, PoolId};
 use queue_log::QueueLog;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
@@ -203,7 +206,7 @@ struct Serving {
     next_tick: Instant,
     /// When the present period of the statistics ends.
     period_end: Instant,
-    paused: bool,
+    stopped: Stopped,
     stopping: Option<Instant>,
     done: bool,
     buffers: Buffers,
@@ -417,7 +420,7 @@ impl Serving {
             last_tick: now,
             next_tick: now,
             period_end: now + ticks::PERIOD,
-            paused: false,
+            stopped: Stopped::default(),
             stopping: None,
             done: false,
             buffers: Buffers::default(),
@@ -466,6 +469,7 @@ impl Serving {
                 self.dispatch();
                 self.set_timer(self.next_tick - self.now)?;
             }
+            self.answer_awaited();
             self.send();
         }
         self.close_listeners();

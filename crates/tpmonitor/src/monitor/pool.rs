@@ -98,6 +98,8 @@ pub(super) struct Pool {
     /// Entries of the queue that are not void.
     pub(super) waiting: usize,
     pub(super) clients: usize,
+    /// Its requests wait by command.
+    pub(super) paused: bool,
     pub(super) welcome: Option<Welcome>,
     /// How servers spell values that clients have given.
     spellings: HashMap<(u8, Rc<[u8]>), Spelling>,
@@ -250,6 +252,7 @@ impl Serving {
             lanes: Vec::new(),
             waiting: 0,
             clients: 0,
+            paused: false,
             welcome: None,
             spellings: HashMap::new(),
             retry_at: None,
@@ -261,6 +264,7 @@ impl Serving {
             until_period: Totals::default(),
         };
         self.configure(&mut pool);
+        pool.paused = self.is_held(&pool);
         pool.groups = self.groups_of(&pool);
         pool.lanes.resize_with(self.classes.len(), Lane::default);
         self.pools.push(pool);
@@ -387,15 +391,7 @@ impl Serving {
             })
             .collect();
         for id in older {
-            self.pools[id.0].welcome = None;
-            let servers = self.servers.iter();
-            let mine: Vec<Id> = servers
-                .filter(|(_, server)| server.pool == id)
-                .map(|(id, _)| id)
-                .collect();
-            for server in mine {
-                self.retire(server, "a role or a database was changed");
-            }
+            self.close_pool(id, "a role or a database was changed");
         }
     }
 
@@ -437,7 +433,7 @@ impl Serving {
             return false;
         };
         if self.pools[pool.0].waiting == 0
-            && !self.paused
+            && !self.pools[pool.0].paused
             && (client.class == 0 || self.may_work(client))
             && let Some(server) = self.take_idle(pool, id)
         {
@@ -553,7 +549,7 @@ impl Serving {
             let Some(pool) = self.due.pop() else {
                 return;
             };
-            while !self.paused
+            while !self.pools[pool.0].paused
                 && self.pools[pool.0].waiting > 0
                 && !self.pools[pool.0].idle.is_empty()
                 && let Some(client) = self.first_waiting(pool)
@@ -609,7 +605,7 @@ impl Serving {
 
     /// Connects to more servers for those who wait.
     pub(super) fn grow(&mut self, id: PoolId) {
-        if self.stopping.is_some() || self.paused {
+        if self.stopping.is_some() || self.pools[id.0].paused {
             return;
         }
         loop {

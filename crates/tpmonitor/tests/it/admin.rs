@@ -1,8 +1,12 @@
 //! The monitor's own database.
 
 use crate::support::Running;
-use crate::support::raw::query;
+use crate::support::raw::{Raw, query, startup};
+use crate::support::standby::{Standby, primary};
 use postgres::{NoTls, SimpleQueryMessage, SimpleQueryRow};
+use std::path::Path;
+use std::sync::Arc;
+use tenbin_tpmonitor::{Config, Pooling, Route};
 
 fn rows(client: &mut postgres::Client, sql: &str) -> Vec<SimpleQueryRow> {
     client
@@ -72,7 +76,262 @@ fn paused_requests_wait_and_killed_sessions_end() {
     admin.simple_query("KILL postgres").unwrap();
     assert_eq!(client.reply().field(b'C'), "57P01");
     assert_eq!(client.try_reply(), None);
-    assert_eq!(monitor.raw().value("SELECT 3"), "3");
+    let mut next = joining(&monitor, "postgres");
+    assert_eq!(shown(&mut admin, "postgres"), [true, false]);
+    assert!(next.is_silent());
+    admin.simple_query("RESUME postgres").unwrap();
+    next.until_ready();
+    assert_eq!(next.value("SELECT 3"), "3");
+}
+
+/// What is refused, in `PgBouncer`'s words and with its code.
+fn refused(admin: &mut postgres::Client, command: &str) -> String {
+    let error = admin.simple_query(command).err().unwrap();
+    let said = error.as_db_error().unwrap();
+    assert_eq!(said.code().code(), "08P01", "{said}");
+    said.message().to_owned()
+}
+
+/// Sends a command that may be answered later; whatever another administrator sends now comes after it.
+fn begun(monitor: &Running, command: &str) -> Raw {
+    let mut admin = Raw::log_in(monitor.address, "postgres", &[("database", "tenbin")]);
+    admin.send(&query(command));
+    admin
+}
+
+/// Begins to log in.
+fn joining(monitor: &Running, database: &str) -> Raw {
+    let mut raw = Raw::open(monitor.address);
+    raw.send(&startup(
+        0x0003_0000,
+        &[("user", "postgres"), ("database", database)],
+    ));
+    raw
+}
+
+/// Whether a database is paused, and disabled.
+fn shown(admin: &mut postgres::Client, name: &str) -> [bool; 2] {
+    let rows = rows(admin, "SHOW DATABASES");
+    let row = rows.iter().find(|row| row.get("name") == Some(name));
+    ["paused", "disabled"].map(|column| row.is_some_and(|row| row.get(column) == Some("1")))
+}
+
+fn servers(admin: &mut postgres::Client) -> usize {
+    rows(admin, "SHOW SERVERS").len()
+}
+
+/// A server of its own, behind a monitor.
+fn restartable(pooling: Pooling) -> (Standby, Running) {
+    let primary = Arc::new(primary());
+    let server = Standby::of(&primary);
+    server.promote();
+    let dsn = format!(
+        "host=127.0.0.1 port={} user=postgres dbname=postgres",
+        server.port
+    );
+    let listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let config = Config {
+        pooling,
+        ..Config::in_front_of(Route::parse(&dsn, Path::new("/")).unwrap(), listen)
+    };
+    (server, Running::configured(primary, config, None))
+}
+
+#[test]
+fn a_server_restarts_behind_a_pause_and_clients_notice_nothing() {
+    let (server, monitor) = restartable(Pooling::Transaction);
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    let (mut busy, mut idle) = (monitor.raw(), monitor.raw());
+    busy.send(&query("BEGIN; CREATE TABLE kept (a int)"));
+    assert_eq!(busy.tags(1), "CCZ");
+    let before = idle.value("SELECT pg_postmaster_start_time()");
+    let mut waiting = begun(&monitor, "PAUSE");
+    while !shown(&mut admin, "postgres")[0] {}
+    // The free one is closed; the other is its client's until the transaction ends.
+    assert_eq!(servers(&mut admin), 1);
+    assert_eq!(refused(&mut admin, "PAUSE"), "already suspended/paused");
+    busy.send(&query("INSERT INTO kept VALUES (1)"));
+    assert_eq!(busy.tags(1), "CZ");
+    assert!(waiting.is_silent());
+    busy.send(&query("COMMIT"));
+    assert_eq!(busy.tags(1), "CZ");
+    assert_eq!(waiting.tags(1), "CZ");
+    assert_eq!(servers(&mut admin), 0);
+    busy.send(&query("SELECT a FROM kept"));
+    let mut new = joining(&monitor, "postgres");
+    server.restart();
+    assert_eq!(rows(&mut admin, "SHOW STATE")[1].get("value"), Some("yes"));
+    assert!(new.is_silent());
+    admin.simple_query("RESUME").unwrap();
+    assert_eq!(busy.tags(1), "TDCZ");
+    assert_ne!(idle.value("SELECT pg_postmaster_start_time()"), before);
+    new.until_ready();
+    assert_eq!(new.value("SELECT a FROM kept"), "1");
+    assert_eq!(
+        refused(&mut admin, "RESUME"),
+        "pooler is not paused/suspended"
+    );
+}
+
+#[test]
+fn a_pause_of_sessions_waits_for_them_to_leave() {
+    let (server, monitor) = restartable(Pooling::Session);
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    let mut session = monitor.raw();
+    assert_eq!(session.value("SELECT 1"), "1");
+    drop(monitor.raw());
+    let mut waiting = begun(&monitor, "PAUSE postgres");
+    while servers(&mut admin) != 1 {}
+    assert_eq!(session.value("SELECT 2"), "2");
+    assert!(waiting.is_silent());
+    let mut new = joining(&monitor, "postgres");
+    drop(session);
+    assert_eq!(waiting.tags(1), "CZ");
+    assert_eq!(servers(&mut admin), 0);
+    server.restart();
+    assert!(new.is_silent());
+    admin.simple_query("RESUME postgres").unwrap();
+    new.until_ready();
+    assert_eq!(new.value("SELECT 3"), "3");
+}
+
+#[test]
+fn a_pause_that_nobody_wants_any_more_ends() {
+    let monitor = Running::start(|config| config.pool_size = 2);
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    let mut busy = monitor.raw();
+    busy.send(&query("BEGIN"));
+    assert_eq!(busy.tags(1), "CZ");
+    // By another, by a request to cancel, and by what the one who waits says next.
+    let mut waiting = begun(&monitor, "PAUSE");
+    waiting.send(&query("SHOW VERSION"));
+    while !shown(&mut admin, "postgres")[0] {}
+    admin.simple_query("RESUME").unwrap();
+    let ended = waiting.reply();
+    assert_eq!(ended.field(b'C'), "57014");
+    assert_eq!(waiting.tags(2), "ZTDCZ");
+    waiting.send(&query("PAUSE postgres"));
+    while !shown(&mut admin, "postgres")[0] {}
+    waiting.cancel();
+    assert_eq!(waiting.reply().field(b'C'), "57014");
+    assert_eq!(waiting.tags(1), "Z");
+    assert_eq!(shown(&mut admin, "postgres"), [false, false]);
+    // Who leaves in the meantime leaves the pause.
+    waiting.send(&query("PAUSE"));
+    while !shown(&mut admin, "postgres")[0] {}
+    drop(waiting);
+    busy.send(&query("COMMIT"));
+    assert_eq!(busy.tags(1), "CZ");
+    while servers(&mut admin) > 0 {}
+    busy.send(&query("SELECT 1"));
+    assert!(shown(&mut admin, "postgres")[0] && busy.is_silent());
+    admin.simple_query("RESUME").unwrap();
+    assert_eq!(busy.tags(1), "TDCZ");
+}
+
+#[test]
+fn one_database_is_paused_or_disabled_and_others_are_not() {
+    let monitor = Running::start(|config| {
+        config.pool_size = 1;
+        // What one cannot use the other can have.
+        config.max_server_connections = 1;
+    });
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    let mut one = monitor.raw();
+    let mut other = Raw::log_in(monitor.address, "postgres", &[("database", "template1")]);
+    admin.simple_query("PAUSE template1").unwrap();
+    assert_eq!(shown(&mut admin, "template1"), [true, false]);
+    assert_eq!(shown(&mut admin, "postgres"), [false, false]);
+    other.send(&query("SELECT current_database()"));
+    let first = one.value("SELECT pg_backend_pid()");
+    assert_eq!(one.value("SELECT pg_backend_pid()"), first);
+    assert!(other.is_silent());
+    assert_eq!(
+        refused(&mut admin, "RESUME postgres"),
+        "database postgres is not paused"
+    );
+    admin.simple_query("RESUME \"template1\"").unwrap();
+    assert_eq!(other.tags(1), "TDCZ");
+
+    admin.simple_query("DISABLE template1").unwrap();
+    assert_eq!(shown(&mut admin, "template1"), [false, true]);
+    let told = joining(&monitor, "template1").until_ready();
+    let error = told.iter().find(|reply| reply.tag == 'E').unwrap();
+    assert_eq!(error.field(b'C'), "08P01");
+    assert_eq!(error.field(b'M'), "database \"template1\" is disabled");
+    assert_eq!(other.value("SELECT 'in'"), "in");
+    admin.simple_query("ENABLE template1").unwrap();
+    let mut new = joining(&monitor, "template1");
+    new.until_ready();
+    assert_eq!(new.value("SELECT 1"), "1");
+
+    for command in ["PAUSE", "DISABLE", "KILL", "RECONNECT"] {
+        let said = refused(&mut admin, &format!("{command} pgbouncer"));
+        let verb = command.to_lowercase();
+        assert_eq!(said, format!("cannot {verb} admin db: pgbouncer"));
+    }
+    assert_eq!(refused(&mut admin, "ENABLE"), "a database is required");
+}
+
+#[test]
+fn databases_that_are_not_there_are_named() {
+    let monitor = Running::start(|config| {
+        let all = config.databases.remove("*").unwrap();
+        config.databases.insert("postgres".to_owned(), all);
+    });
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    for command in ["PAUSE", "RESUME", "ENABLE", "WAIT_CLOSE"] {
+        let said = refused(&mut admin, &format!("{command} Nowhere"));
+        assert_eq!(said, "no such database: Nowhere");
+    }
+}
+
+#[test]
+fn server_connections_are_made_anew() {
+    let monitor = Running::start(|config| config.pool_size = 2);
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    let (mut busy, mut free) = (monitor.raw(), monitor.raw());
+    let pid = "SELECT pg_backend_pid()";
+    busy.send(&query("BEGIN"));
+    assert_eq!(busy.tags(1), "CZ");
+    let (of_busy, of_free) = (busy.value(pid), free.value(pid));
+    admin.simple_query("RECONNECT postgres").unwrap();
+    let mut waiting = begun(&monitor, "WAIT_CLOSE");
+    let others = free.value(pid);
+    assert!(others != of_free && others != of_busy);
+    assert_eq!(busy.value(pid), of_busy);
+    let marked = rows(&mut admin, "SHOW SERVERS");
+    let marked = marked
+        .iter()
+        .filter(|row| row.get("close_needed") == Some("1"));
+    assert_eq!(marked.count(), 1);
+    assert!(waiting.is_silent());
+    busy.send(&query("COMMIT"));
+    assert_eq!(busy.tags(1), "CZ");
+    assert_eq!(waiting.tags(1), "CZ");
+    assert_eq!(busy.value(pid), others);
+    admin.simple_query("WAIT_CLOSE postgres").unwrap();
+}
+
+#[test]
+fn statistics_are_shown_in_halves_and_together() {
+    let monitor = Running::start(|_| ());
+    assert_eq!(monitor.raw().value("SELECT 1"), "1");
+    let mut other = Raw::log_in(monitor.address, "postgres", &[("database", "template1")]);
+    assert_eq!(other.value("SELECT 1"), "1");
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    for what in ["STATS_TOTALS", "STATS_AVERAGES"] {
+        let stats = rows(&mut admin, &format!("SHOW {what}"));
+        assert_eq!(stats.len(), 2);
+        assert_eq!(stats[1].get("database"), Some("template1"));
+        let count = if what == "STATS_TOTALS" { "1" } else { "0" };
+        assert_eq!(stats[1].get("query_count"), Some(count));
+        assert_eq!(stats[1].columns().len(), 8);
+    }
+    let totals = rows(&mut admin, "SHOW TOTALS");
+    let of = |name| totals.iter().find(|row| row.get("name") == Some(name));
+    assert_eq!(of("total_query_count").unwrap().get("value"), Some("2"));
+    assert!(of("total_client_bytes").is_some() && of("avg_server_bytes").is_some());
 }
 
 #[test]

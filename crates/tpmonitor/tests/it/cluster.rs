@@ -102,6 +102,31 @@ fn writes_follow_the_server_that_takes_them() {
 }
 
 #[test]
+fn servers_are_looked_at_whatever_is_paused_or_killed() {
+    let server = Arc::new(primary());
+    let config = config(&[server.port()], "target_session_attrs=read-write");
+    let monitor = running(&server, config);
+    let mut raw = monitor.raw();
+    assert_eq!(raw.value(WHERE), "f");
+    let mut direct = monitor.direct();
+    let mut checking = || {
+        let sql = "SELECT pid FROM pg_stat_activity WHERE application_name = 'tenbin check'";
+        direct.query_one(sql, &[]).unwrap().get::<_, i32>(0)
+    };
+    let before = checking();
+    for command in ["PAUSE", "KILL"] {
+        let admin = [("database", "tenbin")];
+        let mut admin = Raw::log_in(monitor.address, "postgres", &admin);
+        admin.send(&query(command));
+        assert_eq!(admin.tags(1), "CZ");
+        admin.send(&query("RESUME"));
+        assert_eq!(admin.tags(1), "CZ");
+        assert_eq!(checking(), before);
+    }
+    assert_eq!(monitor.raw().value(WHERE), "f");
+}
+
+#[test]
 fn nobody_to_write_to_is_said_to_those_who_come() {
     let server = Arc::new(primary());
     let standby = Standby::of(&server);

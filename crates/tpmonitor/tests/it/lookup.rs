@@ -208,6 +208,39 @@ fn those_who_are_in_are_served_while_a_server_is_asked() {
     assert!(times <= 3, "asked {times} times for {MANY}");
 }
 
+/// While databases are paused nothing is asked, and no connection is there to ask on.
+#[test]
+fn log_ins_wait_for_a_pause_to_end() {
+    let monitor = asking(|_| {});
+    let mut direct = monitor.direct();
+    direct
+        .batch_execute("CREATE ROLE sought_paused LOGIN PASSWORD 'x'")
+        .unwrap();
+    assert_eq!(
+        come_in(&monitor, "sought_paused", "x"),
+        Ok("sought_paused".into())
+    );
+    let mut admin = monitor.config();
+    admin
+        .dbname("tenbin")
+        .password(server().tcp_target().password.unwrap());
+    let mut admin = admin.connect(NoTls).unwrap();
+    for (pause, resume) in [("PAUSE", "RESUME"), ("PAUSE postgres", "RESUME postgres")] {
+        admin.simple_query(pause).unwrap();
+        let shown = admin.simple_query("SHOW SERVERS").unwrap();
+        let row = |message: &_| matches!(message, postgres::SimpleQueryMessage::Row(_));
+        assert!(!shown.iter().any(row), "{shown:?}");
+        let mut waiting = begin(&monitor, "sought_paused");
+        let password = server().tcp_target().password.unwrap();
+        await_log_ins(&monitor, &password, 1);
+        assert!(waiting.is_silent());
+        admin.simple_query(resume).unwrap();
+        let reply = waiting.reply();
+        assert_eq!((reply.tag, reply.body[3]), ('R', 10), "asked for a proof");
+    }
+    direct.batch_execute("DROP ROLE sought_paused").unwrap();
+}
+
 #[test]
 fn a_server_that_cannot_be_asked_is_an_error_to_those_who_need_it() {
     let wrong: [fn(&mut Config); 3] = [

@@ -186,6 +186,14 @@ impl Raw {
         String::from_utf8_lossy(&row.body[6..]).into_owned()
     }
 
+    /// Whether nothing has come yet.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.socket.set_nonblocking(true).unwrap();
+        let found = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false).unwrap();
+        found.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    }
+
     /// Cancels what this session does, from another connection; returns when that has been taken.
     pub(crate) fn cancel(&self) {
         let mut other = TcpStream::connect(self.address).unwrap();

@@ -99,12 +99,26 @@ impl Standby {
             let value: String = row.get(0);
             own.extend([" -c ", name, "=", &value]);
         }
-        let log = standby.folder.path().join("log").display().to_string();
+        let log = standby.log();
         run(
             "pg_ctl",
             &["-D", &data, "-w", "-l", &log, "-o", &own, "start"],
         );
         standby
+    }
+
+    /// Stops it when the last of its sessions has left by itself, and starts it again.
+    pub(crate) fn restart(&self) {
+        let (data, log) = (self.data(), self.log());
+        let limit = ["-w", "-t", "20", "-m", "smart"];
+        run(
+            "pg_ctl",
+            &[&["-D", &data, "-l", &log][..], &limit, &["restart"]].concat(),
+        );
+    }
+
+    fn log(&self) -> String {
+        self.folder.path().join("log").display().to_string()
     }
 
     fn data(&self) -> String {
