@@ -50,13 +50,14 @@ fn used_s(pid: i32) -> f64 {
     ns / 1e9
 }
 
-/// Share of the backends' samples by part.
+/// Share of the backends' samples by part, of those outside the kernel: what that takes for memory and the
+/// network depends on the machine.
 fn parts(seen: &Observation) -> impl Fn(&[&str]) -> f64 + use<> {
     let profile = seen.profile.as_ref().unwrap();
     let of = profile.kinds["client_backend"].clone();
     move |parts| {
         let samples = parts.iter().filter_map(|part| of.modules.get(*part));
-        samples.sum::<u64>() as f64 / of.samples as f64
+        samples.sum::<u64>() as f64 / (of.samples - of.kernel) as f64
     }
 }
 
