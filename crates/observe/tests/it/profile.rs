@@ -80,6 +80,10 @@ fn told_apart(server: &Embedded, folder: &Path) -> (Observation, Vec<Stack>) {
         "{:?}",
         parsing.profile
     );
+    let of = &parsing.profile.as_ref().unwrap().kinds["client_backend"].modules;
+    let parts = of.iter().filter(|(part, _)| !part.starts_with("kernel"));
+    let most = parts.max_by_key(|(_, samples)| **samples).unwrap();
+    assert_eq!(most.0, "parse", "{of:?}");
     (executing, stacks)
 }
 
