@@ -21,11 +21,21 @@ impl Id {
         ((token >> 32) & 3, Self { slot, turn })
     }
 
-    /// A number other than any that a token of kind 0 to 2 has, for people and protocols.
+    /// The place, for people.
     pub(crate) fn number(self) -> u32 {
         self.slot
     }
+
+    /// In place of a process number: that of no process, as Linux numbers them below 2²², so that who ends or
+    /// cancels by it in SQL meets nobody; and another than that of the last 255 things in the same place, so
+    /// that clients can tell their sessions apart. Up to 2²² things have different ones.
+    pub(crate) fn process_number(self) -> u32 {
+        (self.turn % (1 << 8)) << 23 | PROCESSES | (self.slot % PROCESSES)
+    }
 }
+
+/// Processes have numbers below this (`PID_MAX_LIMIT` of Linux).
+const PROCESSES: u32 = 1 << 22;
 
 /// Turns fit into the upper 30 bits of a token.
 const TURNS: u32 = 1 << 30;
@@ -98,14 +108,14 @@ impl<T> Slab<T> {
         Some(thing)
     }
 
-    /// What has this slot now.
-    pub(crate) fn at_number(&self, number: u32) -> Option<(Id, &T)> {
-        let place = self.slots.get(number as usize)?;
-        let id = Id {
-            slot: number,
-            turn: place.turn,
-        };
-        place.thing.as_ref().map(|thing| (id, thing))
+    /// What has this process number now.
+    pub(crate) fn at_process_number(&self, number: u32) -> Option<(Id, &T)> {
+        let slot = number % PROCESSES;
+        let place = self.slots.get(slot as usize)?;
+        let turn = place.turn;
+        let id = Id { slot, turn };
+        let thing = place.thing.as_ref()?;
+        (id.process_number() == number).then_some((id, thing))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &T)> {
@@ -139,6 +149,25 @@ mod tests {
         assert_eq!(slab.get(two), Some(&"two"));
         assert_eq!(slab.len(), 1);
         assert_eq!(Id::of_token(two.token(3)), (3, two));
-        assert_eq!(slab.at_number(two.number()), Some((two, &"two")));
+    }
+
+    #[test]
+    fn a_process_number_is_that_of_no_process_and_of_one_thing() {
+        let mut slab = Slab::default();
+        let other = slab.insert(|_| 0);
+        let mut seen = std::collections::HashSet::from([other.process_number()]);
+        for turn in 1..=256 {
+            let id = slab.insert(|_| turn);
+            let number = id.process_number();
+            assert!((PROCESSES..=i32::MAX as u32).contains(&number), "{number}");
+            assert!(seen.insert(number), "{number} again at turn {turn}");
+            assert_eq!(slab.at_process_number(number), Some((id, &turn)));
+            slab.remove(id);
+            assert_eq!(slab.at_process_number(number), None);
+        }
+        assert_eq!(
+            slab.at_process_number(other.process_number()),
+            Some((other, &0))
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::server::{Server, Stage2};
 use crate::config::{Config, Database, Listen, Pooling};
 use crate::messages::{
     AUTHENTICATION_OK, Severity, command_complete, data_row, error, message, parameter, ready,
-    row_description, word,
+    row_description,
 };
 use crate::relay::Mode;
 use crate::scan::{self, Step};
@@ -67,16 +67,16 @@ impl Serving {
         ] {
             parameter(&mut out, name.as_bytes(), value.as_bytes());
         }
-        let number = word(id.number() as usize + 1);
+        let number = id.process_number();
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         message(&mut out, b'K', |out| {
-            out.extend_from_slice(&number);
+            out.extend_from_slice(&number.to_be_bytes());
             out.extend_from_slice(&crate::scram::code(&self.secret, client.serial)[..4]);
         });
         ready(&mut out, b'I');
-        client.told = u32::from_be_bytes(number);
+        client.told = number;
         client.stage = Stage::Admin {
             commands,
             waits: false,
@@ -401,7 +401,7 @@ impl Serving {
                 .client
                 .map(|client| format!("c{}", client.number()))
                 .or_else(|| text("")),
-            number(server.process_id),
+            number(server.relay.process_id),
             text(
                 &server
                     .conn

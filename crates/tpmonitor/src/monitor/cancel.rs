@@ -65,8 +65,8 @@ impl Serving {
             let own = code(&self.secret, client.serial);
             client.told == process_id && (equal(key, &own) || equal(key, &own[..4]))
         };
-        // A number of the monitor's own is that of the place; a server's may be anybody's.
-        let there = self.clients.at_number(process_id.checked_sub(1)?);
+        // A number of the monitor's own says the place; a server's may be anybody's.
+        let there = self.clients.at_process_number(process_id);
         let there = there.filter(|(_, client)| is_it(client));
         there.or_else(|| self.clients.iter().find(|(_, client)| is_it(client)))
     }
@@ -108,7 +108,7 @@ impl Serving {
         };
         let mut packet = crate::messages::word(12 + server.key.len()).to_vec();
         packet.extend_from_slice(&CANCEL_CODE.to_be_bytes());
-        packet.extend_from_slice(&server.process_id.to_be_bytes());
+        packet.extend_from_slice(&server.relay.process_id.to_be_bytes());
         packet.extend_from_slice(&server.key);
         let Ok(fd) = connect(&server.address) else {
             return false;

@@ -8,7 +8,7 @@ use super::secure::HANDSHAKE;
 use super::{Serving, pool};
 use crate::auth::{Challenge, Verdict};
 use crate::config::{Auth, Kept, Secret, TlsMode};
-use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready, word};
+use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready};
 use crate::parameters::carried;
 use crate::relay::Mode;
 use crate::scan::{self, HEADER_BYTES, Step};
@@ -340,16 +340,18 @@ impl Serving {
             crate::messages::parameter(&mut out, name, own.unwrap_or(value));
         }
         let server = client.server.and_then(|server| self.servers.get(server));
-        let own = word(id.number() as usize + 1);
-        let process_id = server.map_or(own, |server| server.process_id.to_be_bytes());
+        let process_id = server.map_or(id.process_number(), |server| server.relay.process_id);
         let key = crate::scram::code(&self.secret, client.serial);
         let long = joining.startup.spoken() == PROTOCOL_3_2;
         message(&mut out, b'K', |out| {
-            out.extend_from_slice(&process_id);
+            out.extend_from_slice(&process_id.to_be_bytes());
             out.extend_from_slice(if long { &key[..] } else { &key[..4] });
         });
         ready(&mut out, b'I');
-        client.told = u32::from_be_bytes(process_id);
+        client.told = process_id;
+        if let Some(server) = client.server.and_then(|id| self.servers.get_mut(id)) {
+            server.relay.told_process_id = process_id;
+        }
         client.set = set;
         client.stage = Stage::Ready;
         client.since = self.now;

@@ -581,6 +581,7 @@ impl Serving {
         server.client = Some(id);
         server.idle = false;
         server.relay.may_have_written = false;
+        server.relay.told_process_id = client.told;
         server.used_at = self.now;
         server.session |=
             self.pools[server.pool.0].mode == Mode::Session && matches!(client.stage, Stage::Ready);

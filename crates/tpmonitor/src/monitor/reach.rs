@@ -66,7 +66,6 @@ impl Serving {
             host,
             encrypt,
             other_way,
-            process_id: 0,
             key: Vec::new(),
             cancels: 0,
             since: now,
@@ -263,7 +262,7 @@ impl Serving {
                 }
                 b'K' => {
                     if let Some((&process_id, key)) = found.body().split_first_chunk() {
-                        server.process_id = u32::from_be_bytes(process_id);
+                        server.relay.process_id = u32::from_be_bytes(process_id);
                         server.key = key.to_vec();
                     }
                 }

@@ -84,7 +84,6 @@ pub(super) struct Server {
     pub(super) encrypt: bool,
     /// If that comes to nothing, it is tried the other way.
     pub(super) other_way: bool,
-    pub(super) process_id: u32,
     pub(super) key: Vec<u8>,
     /// Cancel requests for it on their way: it stays with its client until they have arrived.
     pub(super) cancels: usize,
@@ -500,7 +499,10 @@ impl Serving {
         let pool_id = server.pool;
         let session = std::mem::take(&mut server.session);
         if server.relay.status() != b'I' {
-            server.session = session;
+            if session {
+                // Sessions are few and long: the next begins with a server that nobody has left half-way.
+                return self.close_server(id, "its session ended in the middle of a transaction");
+            }
             return self.ask(id, Own::RollBack, "ROLLBACK");
         }
         if (server.relay.state_left || session) && !self.config.reset_query.is_empty() {
@@ -607,7 +609,7 @@ impl Serving {
             what,
             &[
                 ("address", &server.address),
-                ("pid", &server.process_id),
+                ("pid", &server.relay.process_id),
                 ("user", &pool.user),
                 ("database", &pool.database),
                 ("why", &why),

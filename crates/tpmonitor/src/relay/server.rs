@@ -3,7 +3,7 @@
 use super::owed::{Owed, Parse, Undo};
 use super::{Client, Out, Shared};
 use crate::messages::{error_fields, message};
-use crate::scan::{self, Bad, Message, Step};
+use crate::scan::{self, Bad, HEADER_BYTES, Message, Step};
 use crate::statements::Prepared;
 use std::collections::VecDeque;
 use tenbin_wire::frames::split_string;
@@ -55,6 +55,9 @@ pub(crate) struct Server {
     altering: bool,
     /// It has been: sessions that begin now may begin otherwise than this one did.
     pub(crate) altered: bool,
+    /// Its process, as the server numbers it, and as its client was told.
+    pub(crate) process_id: u32,
+    pub(crate) told_process_id: u32,
     /// Transactions ended, and queries: for the statistics.
     pub(crate) counts: Counts,
     /// Bytes to come of a message whose front has been dealt with.
@@ -104,6 +107,8 @@ impl Server {
             farewell: false,
             altering: false,
             altered: false,
+            process_id: 0,
+            told_process_id: 0,
             counts: Counts::default(),
             missing: 0,
             dropping: false,
@@ -295,7 +300,8 @@ impl Server {
     ) -> Result<Reply, Broken> {
         let own = self.is_own();
         match found.tag {
-            b'D' | b'd' | b't' | b'c' | b'H' | b'V' | b'A' => {}
+            b'D' | b'd' | b't' | b'c' | b'H' | b'V' => {}
+            b'A' => return Ok(self.notification(found)),
             b'N' => {
                 if own && found.missing == 0 {
                     self.own_notices.extend_from_slice(found.bytes);
@@ -338,6 +344,18 @@ impl Server {
             other => return self.unasked(other),
         }
         Ok(if own { Reply::Drop } else { Reply::Pass })
+    }
+
+    /// A client knows its own notifications by the number that it was told.
+    fn notification(&self, found: Message<'_>) -> Reply {
+        let own = self.process_id.to_be_bytes();
+        match found.bytes.split_at_checked(HEADER_BYTES) {
+            Some((header, body)) if found.missing == 0 && body.starts_with(&own) => {
+                let told = self.told_process_id.to_be_bytes();
+                Reply::Instead([header, &told, &body[own.len()..]].concat())
+            }
+            _ => Reply::Pass,
+        }
     }
 
     fn unasked(&self, tag: u8) -> Result<Reply, Broken> {

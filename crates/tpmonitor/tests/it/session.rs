@@ -145,9 +145,30 @@ fn notifications_reach_the_one_who_listens() {
     assert_eq!(listener.tags(1), "CZ");
     other.send(&query("NOTIFY news, 'now'"));
     assert_eq!(other.tags(1), "CZ");
-    let told = listener.reply();
-    assert_eq!(told.tag, 'A');
-    assert!(told.body.ends_with(b"news\0now\0"));
+    let notification = listener.reply();
+    assert_eq!(notification.tag, 'A');
+    assert!(notification.body.ends_with(b"news\0now\0"));
+}
+
+/// Clients leave out what they have said themselves, which they know by the number that they were given
+/// when they logged in.
+#[test]
+fn a_client_knows_its_own_notifications() {
+    for pooling in [Pooling::Transaction, Pooling::Session] {
+        let monitor = Running::start(|config| config.pooling = pooling);
+        let (mut listener, mut other) = (monitor.raw(), monitor.raw());
+        listener.send(&query("LISTEN news"));
+        assert_eq!(listener.tags(1), "CZ");
+        listener.send(&query("NOTIFY news, 'own'"));
+        let mut own = listener.until_ready();
+        own.retain(|reply| reply.tag == 'A');
+        assert_eq!(own[0].body, [&listener.key[..4], b"news\0own\0"].concat());
+        other.send(&query("NOTIFY news, 'other''s'"));
+        assert_eq!(other.tags(1), "CZ");
+        let others = listener.reply();
+        assert!(others.body.ends_with(b"news\0other's\0"));
+        assert_ne!(others.body[..4], listener.key[..4]);
+    }
 }
 
 #[test]
@@ -171,10 +192,9 @@ fn a_session_is_told_the_process_of_its_server() {
         config.pool_size = 2;
     });
     let mut clients: Vec<Raw> = (0..3).map(|_| monitor.raw()).collect();
-    let told = |raw: &Raw| u32::from_be_bytes(raw.key[..4].try_into().unwrap()).to_string();
     for client in &mut clients[..2] {
         let own = client.value("SELECT pg_backend_pid()");
-        assert_eq!(own, told(client));
+        assert_eq!(own, told(client).to_string());
     }
     let (first, last) = clients.split_at_mut(2);
     last[0].send(&query("SELECT pg_sleep(100)"));
@@ -189,6 +209,46 @@ fn a_session_is_told_the_process_of_its_server() {
     assert_eq!(last[0].tags(1), "EZ");
     drop(clients.remove(0));
     assert_eq!(clients[1].value("SELECT 1"), "1");
+}
+
+/// The process number that a client was given.
+fn told(client: &Raw) -> u32 {
+    u32::from_be_bytes(client.key[..4].try_into().unwrap())
+}
+
+/// A client that uses its number in SQL must not meet another's process, and one that tells its sessions
+/// apart by it must not take the next for the last.
+#[test]
+fn a_number_of_the_monitors_own_is_that_of_no_process_and_of_one_session() {
+    let monitor = Running::start(|_| {});
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..20 {
+        let mut client = monitor.raw();
+        let number = told(&client);
+        // PID_MAX_LIMIT of Linux.
+        assert!(number >= 1 << 22, "{number}");
+        assert!(seen.insert(number), "{number} once more");
+        assert_eq!(client.value("SELECT 1"), "1");
+    }
+}
+
+#[test]
+fn a_session_that_ends_in_mid_transaction_hands_its_server_to_nobody() {
+    let monitor = Running::start(|config| {
+        config.pooling = Pooling::Session;
+        config.pool_size = 1;
+    });
+    let process = |client: &mut Raw| client.value("SELECT pg_backend_pid()");
+    let mut client = monitor.raw();
+    let first = process(&mut client);
+    drop(client);
+    // One that has ended in good order does.
+    let mut client = monitor.raw();
+    assert_eq!(process(&mut client), first);
+    client.send(&query("BEGIN"));
+    assert_eq!(client.tags(1), "CZ");
+    drop(client);
+    assert_ne!(process(&mut monitor.raw()), first);
 }
 
 #[test]
