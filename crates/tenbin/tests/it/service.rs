@@ -445,3 +445,47 @@ fn a_next_one_that_cannot_serve_changes_nothing() {
     Alone::signal(alone.process.id(), "TERM");
     assert!(alone.process.wait().unwrap().success());
 }
+
+/// Ticks of processor time, a hundredth of a second each.
+fn ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, after_name) = stat.rsplit_once(')').unwrap();
+    // Fields 14 and 15 of proc(5); the first behind the name is the third.
+    let numbers = after_name.split_whitespace().skip(11).take(2);
+    numbers.map(|number| number.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn a_monitor_goes_on_looking_for_as_long_as_it_is_told_to() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("tpmonitor.toml");
+    for (limit, looks) in [("10min", true), ("off", false)] {
+        // Nobody comes, so that there need not be a server.
+        let text = format!(
+            "listen = [\"127.0.0.1:0\"]\nauth = \"trust\"\nbusy_poll = \"{limit}\"\n[databases.\"*\"]\nserver = \"host=/nowhere\"\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let mut process = Command::new(TENBIN)
+            .args(["tpmonitor", "--config"])
+            .arg(&file)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(process.stderr.take().unwrap());
+        let mut alone = Alone { process, said };
+        alone.hear("listening on");
+        let pid = alone.process.id();
+        let before = ticks(pid);
+        if looks {
+            while ticks(pid) < before + 20 {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        } else {
+            std::thread::sleep(Duration::from_millis(500));
+            assert!(ticks(pid) < before + 20);
+        }
+        // It hears what it is asked to do all the same.
+        Alone::signal(pid, "TERM");
+        assert!(alone.process.wait().unwrap().success());
+    }
+}

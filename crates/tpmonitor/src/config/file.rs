@@ -101,6 +101,7 @@ struct Document {
     check_interval: Option<Limit>,
     check_limit: Option<Limit>,
     lag_limit: Option<Limit>,
+    busy_poll: Option<Limit>,
     read_your_writes: bool,
     reset_query: Option<String>,
     ignored_parameters: Vec<String>,
@@ -214,7 +215,7 @@ enum Method {
     Peer,
 }
 
-/// `"500ms"`, `"30s"`, `"10min"`, `"1h"`, or `"off"`.
+/// `"100us"`, `"500ms"`, `"30s"`, `"10min"`, `"1h"`, or `"off"`.
 #[derive(Clone, Copy)]
 struct Limit(Option<Duration>);
 
@@ -223,7 +224,7 @@ impl<'de> Deserialize<'de> for Limit {
         let text = String::deserialize(deserializer)?;
         limit(&text).map(Self).ok_or_else(|| {
             serde::de::Error::custom(format!(
-                "{text:?} is no length of time: expected \"500ms\", \"30s\", \"10min\", \"1h\" or \"off\""
+                "{text:?} is no length of time: expected \"100us\", \"500ms\", \"30s\", \"10min\", \"1h\" or \"off\""
             ))
         })
     }
@@ -240,15 +241,16 @@ fn limit(text: &str) -> Option<Option<Duration>> {
     }
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let number: u64 = text[..digits].parse().ok()?;
-    let unit = match text[digits..].trim() {
-        "ms" => 1,
-        "s" => 1000,
-        "min" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
+    let unit_us = match text[digits..].trim() {
+        "us" => 1,
+        "ms" => 1000,
+        "s" => 1_000_000,
+        "min" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
         _ => return None,
     };
-    Some(Some(Duration::from_millis(number.checked_mul(unit)?)))
+    Some(Some(Duration::from_micros(number.checked_mul(unit_us)?)))
 }
 
 impl From<Mode> for Pooling {
@@ -458,6 +460,7 @@ fn times(file: &Document, config: &mut Config) {
         (file.client_idle_limit, &mut config.client_idle_limit),
         (file.query_limit, &mut config.query_limit),
         (file.lag_limit, &mut config.lag_limit),
+        (file.busy_poll, &mut config.busy_poll),
     ] {
         if let Some(Limit(limit)) = given {
             *kept = limit;
@@ -550,6 +553,7 @@ mod tests {
             max_server_connections = 30
             auth = "md5"
             wait_limit = "1500ms"
+            busy_poll = "100us"
             server_lifetime = "off"
             [databases."*"]
             server = "postgres://127.0.0.1:5433"
@@ -570,6 +574,7 @@ mod tests {
         assert_eq!(config.session_state, SessionState::Reset);
         assert_eq!(config.auth, Auth::Md5);
         assert_eq!(config.wait_limit, Some(Duration::from_millis(1500)));
+        assert_eq!(config.busy_poll, Some(Duration::from_micros(100)));
         assert_eq!(config.server_lifetime, None);
         let all = &config.databases["*"];
         assert_eq!((&all.name, &all.user), (&None, &None));

@@ -333,6 +333,9 @@ pub struct Config {
     pub lag_limit: Option<Duration>,
     /// Whether a client is to find in its reads what it has written before.
     pub read_your_writes: bool,
+    /// How long the monitor goes on looking for something to do before it sleeps, when there is nothing:
+    /// it answers sooner, for a processor that is busy whenever somebody is served.
+    pub busy_poll: Option<Duration>,
     /// A file that gets a line for each request that had to wait, in the order in which they were
     /// served; it is written anew.
     pub queue_log: Option<PathBuf>,
@@ -373,6 +376,7 @@ impl Default for Config {
             idle_transaction_limit: None,
             client_idle_limit: None,
             query_limit: None,
+            busy_poll: None,
             max_prepared: 200,
             reset_query: "DISCARD ALL".to_owned(),
             ignored_parameters: Vec::new(),

@@ -743,6 +743,13 @@ fn settings(config: &Config) -> Vec<(&'static str, String)> {
         ("client_idle_limit", limit(config.client_idle_limit)),
         ("query_limit", limit(config.query_limit)),
         ("stop_limit", time(config.stop_limit)),
+        (
+            "busy_poll",
+            config.busy_poll.map_or_else(
+                || "off".to_owned(),
+                |limit| format!("{}us", limit.as_micros()),
+            ),
+        ),
         ("reset_query", config.reset_query.clone()),
         ("ignored_parameters", config.ignored_parameters.join(", ")),
         ("admin_users", config.admin_users.join(", ")),

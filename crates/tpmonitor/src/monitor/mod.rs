@@ -441,9 +441,7 @@ impl Serving {
         self.take_over();
         self.set_timer(Duration::ZERO)?;
         while !self.done {
-            let more = self.clients_again.len() + self.servers_again.len();
-            let wait = (more > 0).then_some(NOT_AT_ALL);
-            let count = match epoll::wait(&self.epoll, &mut events, wait.as_ref()) {
+            let count = match self.wait(&mut events) {
                 Ok(count) => count,
                 Err(Errno::INTR) => 0,
                 Err(errno) => {
@@ -475,6 +473,24 @@ impl Serving {
         self.close_listeners();
         self.flush_queue_log();
         Ok(())
+    }
+
+    /// Waits for events, if there is nothing else to do.
+    fn wait(&self, events: &mut [Event]) -> rustix::io::Result<usize> {
+        let look = |events: &mut [Event]| epoll::wait(&self.epoll, events, Some(&NOT_AT_ALL));
+        if self.clients_again.len() + self.servers_again.len() > 0 {
+            return look(events);
+        }
+        if let Some(limit) = self.config.busy_poll {
+            let since = Instant::now();
+            while since.elapsed() < limit {
+                let count = look(events)?;
+                if count > 0 {
+                    return Ok(count);
+                }
+            }
+        }
+        epoll::wait(&self.epoll, events, None)
     }
 
     /// Lets the timer go off once, after this time.
