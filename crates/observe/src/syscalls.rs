@@ -236,9 +236,14 @@ impl SyscallWatch {
     fn open(&mut self) -> Result<(), Error> {
         // Until there is a window, programs do nothing: it takes them their time to come and to go.
         for (name, _) in OF_WINDOWS {
-            let link = program(&mut self.ebpf, name)?.attach();
-            let link = link.map_err(EbpfError::from)?;
-            self.windows.links.push((name, link));
+            match program(&mut self.ebpf, name)?.attach() {
+                Ok(link) => self.windows.links.push((name, link)),
+                Err(error) => {
+                    // A window is open with all of its programs, or not at all.
+                    self.take_off()?;
+                    return Err(EbpfError::from(error).into());
+                }
+            }
         }
         let windows = &mut self.windows;
         windows.number += 1;
@@ -257,7 +262,12 @@ impl SyscallWatch {
         let now_ns = now_ns();
         windows.seen_ns += now_ns - windows.since_ns;
         windows.since_ns = now_ns;
-        for (name, link) in std::mem::take(&mut windows.links).into_iter().rev() {
+        self.take_off()
+    }
+
+    /// Takes the programs off their tracepoints, which gives calls their short way back.
+    fn take_off(&mut self) -> Result<(), Error> {
+        for (name, link) in std::mem::take(&mut self.windows.links).into_iter().rev() {
             let off = program(&mut self.ebpf, name)?.detach(link);
             off.map_err(EbpfError::from)?;
         }

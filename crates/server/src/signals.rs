@@ -4,6 +4,7 @@ use crate::Error;
 use crate::registry::Registry;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::io::{Write as _, stderr};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
@@ -51,7 +52,8 @@ fn leave() -> ! {
     let _never_again = GATE.write().unwrap_or_else(PoisonError::into_inner);
     if let Ok(registry) = Registry::for_user() {
         for error in registry.clear_own() {
-            eprintln!("warning: {error}; the next tenbin tries again");
+            // Where nobody reads it any more, the rest is cleared all the same.
+            let _ = writeln!(stderr(), "warning: {error}; the next tenbin tries again");
         }
     }
     std::process::exit(INTERRUPTED);

@@ -85,8 +85,10 @@ impl<'a> Load<'a> {
     /// Runs for a while, and has begun.
     fn start(server: &'a Embedded, dsn: &str, length: Duration) -> Result<Self> {
         let out = folder()?.join("observe");
-        // What an earlier bench left.
-        let _ = fs::remove_dir_all(&out);
+        // What an earlier bench left, whole or not.
+        for left in [&out, &out.with_extension("partial")] {
+            let _ = fs::remove_dir_all(left);
+        }
         let length = WARM_UP + length;
         let ends_at = Instant::now() + length;
         let child = Command::new(tenbin())

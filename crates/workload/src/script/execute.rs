@@ -3,6 +3,7 @@
 use super::capture::capture;
 use super::shell;
 use super::{Client, Scripts};
+use std::io::{Write as _, stderr};
 use std::time::{Duration, Instant};
 use tenbin_pgbench::{CaptureKind, Command, CommandKind, EvalError, Problem, Protocol, Sql, Value};
 use tenbin_wire::{Error, Session};
@@ -241,10 +242,11 @@ impl Scripts {
     }
 }
 
-/// What the function `debug()` prints, as pgbench words it.
+/// What the function `debug()` prints, as pgbench words it; to nobody, where nobody reads it any more.
 #[cold]
 fn tell(at: At, value: Value) {
-    eprintln!(
+    let _ = writeln!(
+        stderr(),
         "debug(script={},command={}): {}",
         at.script,
         at.command + 1,
