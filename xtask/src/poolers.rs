@@ -28,6 +28,8 @@ pub(crate) struct Setting<'a> {
     pub(crate) cap: usize,
     /// Where the monitor writes who waited; `PgBouncer` has nothing like it.
     pub(crate) queue_log: Option<&'a Path>,
+    /// How long the monitor goes on looking before it sleeps; `PgBouncer` has nothing like it.
+    pub(crate) busy_poll: &'a str,
     /// Who comes in and how, as in `pg_hba.conf`, with passwords asked from the server; empty: everybody
     /// whom the pooler knows, without a password.
     pub(crate) rules: &'a str,
@@ -39,6 +41,7 @@ pub(crate) const USUAL: Setting<'_> = Setting {
     size: POOL,
     cap: 0,
     queue_log: None,
+    busy_poll: "off",
     rules: "",
 };
 
@@ -116,6 +119,7 @@ pub(crate) fn ours(tenbin: &Path, server: &Embedded, setting: Setting<'_>) -> Re
         size,
         cap,
         queue_log,
+        busy_poll,
         rules,
     } = setting;
     let log = queue_log.map_or(String::new(), |path| {
@@ -135,7 +139,7 @@ pub(crate) fn ours(tenbin: &Path, server: &Embedded, setting: Setting<'_>) -> Re
         &file,
         format!(
             "listen = [\"127.0.0.1:{port}\"]\nmode = \"{pooling}\"\n{auth}admin_users = [\"postgres\"]\npool_size = {size}\n\
-             max_server_connections = {cap}\nmax_clients = 20000\n{log}\
+             max_server_connections = {cap}\nmax_clients = 20000\nbusy_poll = \"{busy_poll}\"\n{log}\
              [databases.\"*\"]\nserver = \"postgres:///?host={}&port={}\"\n",
             socket_folder(server)?.display(),
             server.port()

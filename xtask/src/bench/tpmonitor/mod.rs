@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use tenbin_server::{Embedded, Options};
-use times::Times;
+use times::{TURN, Times};
 
 /// Seconds of each load.
 const SECONDS: &str = "3";
@@ -76,9 +76,19 @@ struct Load {
     pooling: &'static str,
     protocol: &'static str,
     clients: u32,
-    /// Without a pooler, too.
-    direct: bool,
+    /// Of these, so many ask the server itself, too; 0: none.
+    direct: u32,
+    busy_poll: &'static str,
 }
+
+/// What is usual.
+const QUERIES: Load = Load {
+    pooling: "transaction",
+    protocol: "simple",
+    clients: 8,
+    direct: 0,
+    busy_poll: "off",
+};
 
 impl Bench {
     fn initialize(&self) -> Result<()> {
@@ -126,13 +136,16 @@ impl Bench {
     fn rounds(&self, load: Load) -> Result<Vec<Round>> {
         let setting = Setting {
             pooling: load.pooling,
+            busy_poll: load.busy_poll,
             ..USUAL
         };
         let (ours, theirs) = self.both(setting)?;
         (0..self.pairs)
             .map(|pair| {
                 let straight = dsn(&self.server);
-                let direct = load.direct.then(|| self.run(load, &straight, None));
+                let clients = load.direct;
+                let alone = Load { clients, ..load };
+                let direct = (clients > 0).then(|| self.run(alone, &straight, None));
                 let round = Round {
                     direct: direct.transpose()?,
                     ours: self.run(load, &ours.target(), Some(&ours))?,
@@ -152,10 +165,8 @@ impl Bench {
     /// Eight clients: CPU, throughput, and what is added to the response.
     fn simple(&self) -> Result<Vec<Row>> {
         let rounds = self.rounds(Load {
-            pooling: "transaction",
-            protocol: "simple",
-            clients: 8,
-            direct: true,
+            direct: 8,
+            ..QUERIES
         })?;
         let mut rows = vec![
             cpu_row("simple", "transaction", &rounds),
@@ -172,8 +183,7 @@ impl Bench {
                 let rounds = self.rounds(Load {
                     pooling,
                     protocol,
-                    clients: 8,
-                    direct: false,
+                    ..QUERIES
                 })?;
                 Ok(cpu_row(protocol, pooling, &rounds))
             })
@@ -182,28 +192,58 @@ impl Bench {
     }
 
     fn single(&self) -> Result<Vec<Row>> {
-        let rounds = self.rounds(Load {
-            pooling: "transaction",
-            protocol: "simple",
+        let alone = Load {
             clients: 1,
-            direct: true,
-        })?;
-        Ok(added_rows(1, &rounds))
+            direct: 1,
+            ..QUERIES
+        };
+        let mut rows = added_rows(1, &self.rounds(alone)?);
+        // One client's requests wait for who has to be woken; that this can be had for a processor is an option.
+        let awake = Load {
+            busy_poll: "500us",
+            ..alone
+        };
+        let rounds = self.rounds(awake)?;
+        let mut row = |name: &str, figure: fn(&Ran) -> f64, unit: &str| {
+            let what = format!("{name}, 1 client, `busy_poll = \"500us\"`; peer: PgBouncer");
+            rows.push(numbers_row(what, &of(&rounds, figure), unit, "–"));
+        };
+        row("response, p50", |ran| ran.times.p50_us, "µs");
+        row("queries a second", |ran| ran.tps, "/s");
+        row("CPU of the pooler per query", |ran| ran.cpu_us, "µs");
+        let without: Vec<(f64, f64)> = rounds
+            .iter()
+            .filter_map(|round| {
+                Some((round.ours.times.p50_us, round.direct.as_ref()?.times.p50_us))
+            })
+            .collect();
+        let what = "response, p50, 1 client, `busy_poll = \"500us\"`; peer: direct TCP";
+        rows.push(numbers_row(what, &without, "µs", "–"));
+        Ok(rows)
     }
 
     /// More clients than servers: throughput, and how even responses are.
     fn crowds(&self) -> Result<Vec<Row>> {
-        let crowd = |clients| {
+        let crowd = |clients, direct| {
             self.rounds(Load {
-                pooling: "transaction",
-                protocol: "simple",
                 clients,
-                direct: false,
+                direct,
+                ..QUERIES
             })
         };
-        let (some, many) = (crowd(64)?, crowd(400)?);
+        let (some, many) = (
+            crowd(64, 0)?,
+            crowd(u32::try_from(TURN)?, u32::try_from(POOL)?)?,
+        );
         let spread = |ran: &Ran| ran.times.p99_us / ran.times.p50_us;
         let overtaken = |ran: &Ran| ran.times.overtaken_p99;
+        let turns: Vec<(f64, f64)> = many
+            .iter()
+            .filter_map(|round| {
+                let direct = round.direct.as_ref()?.times.turn_spread?;
+                Some((round.ours.times.turn_spread?, direct))
+            })
+            .collect();
         Ok(vec![
             tps_row(64, &some),
             tps_row(400, &many),
@@ -214,6 +254,14 @@ impl Bench {
                 &of(&many, spread),
                 "",
                 "≤ 1.3 absolute",
+            ),
+            numbers_row(
+                format!(
+                    "p99 over p50 of the time in which {TURN} queries end, 400 clients on {POOL} servers; peer: {POOL} clients directly"
+                ),
+                &turns,
+                "",
+                "–",
             ),
             numbers_row(
                 "of how many that came later a transaction was overtaken, p99, 400 clients on 20 servers; peer: PgBouncer",
@@ -232,10 +280,8 @@ impl Bench {
             ..USUAL
         };
         let load = Load {
-            pooling: "transaction",
-            protocol: "simple",
             clients: 400,
-            direct: false,
+            ..QUERIES
         };
         let pooler = poolers::ours(&super::tenbin(), &self.server, setting)?;
         self.run(load, &pooler.target(), Some(&pooler))?;

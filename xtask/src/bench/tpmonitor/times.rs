@@ -10,7 +10,14 @@ pub(super) struct Times {
     pub(super) p99_us: f64,
     /// Of how many that began later a transaction was overtaken: they ended before it did.
     pub(super) overtaken_p99: f64,
+    /// p99 over p50 of the time in which [`TURN`] transactions ended: what those in one queue of as many would
+    /// have come to if it were exact, which is what the server's own speed varies by.
+    /// None where too few ended.
+    pub(super) turn_spread: Option<f64>,
 }
+
+/// Transactions of one turn of a queue.
+pub(super) const TURN: usize = 400;
 
 impl Times {
     /// Reads pgbench's logs (`client transaction µs script seconds µs`) and removes them.
@@ -29,7 +36,10 @@ impl Times {
         }
         std::fs::remove_dir_all(folder)?;
         let mut took: Vec<u64> = all.iter().map(|(start, end)| end - start).collect();
+        let mut turns = turns(&all, TURN);
+        let mut turn = |percent| percentile(&mut turns, percent).ok();
         Ok(Self {
+            turn_spread: turn(99).zip(turn(50)).map(|(p99, p50)| p99 / p50),
             p50_us: percentile(&mut took, 50)?,
             p99_us: percentile(&mut took, 99)?,
             overtaken_p99: percentile(&mut overtaken(all), 99)?,
@@ -44,6 +54,14 @@ pub(super) fn percentile(values: &mut [u64], percent: usize) -> Result<f64> {
     found
         .map(|&value| value as f64)
         .context("nothing was measured")
+}
+
+/// From each end to the one so many later.
+fn turns(spans: &[(u64, u64)], length: usize) -> Vec<u64> {
+    let mut ends: Vec<u64> = spans.iter().map(|span| span.1).collect();
+    ends.sort_unstable();
+    let later = ends.iter().skip(length);
+    later.zip(&ends).map(|(later, end)| later - end).collect()
 }
 
 /// For each (start, end): how many started later and ended earlier.
@@ -115,6 +133,12 @@ mod tests {
         let spans = vec![(0, 100), (10, 20), (30, 40), (50, 200), (60, 70)];
         // In the order of their ends: 20, 40, 70, 100, 200.
         assert_eq!(overtaken(spans), [0, 0, 0, 3, 1]);
+    }
+
+    #[test]
+    fn a_turn_is_from_one_end_to_a_later_one() {
+        assert_eq!(turns(&[(0, 9), (0, 2), (0, 5), (0, 3)], 2), [3, 6]);
+        assert!(turns(&[(0, 9), (0, 2)], 2).is_empty());
     }
 
     #[test]
