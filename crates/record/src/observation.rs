@@ -60,6 +60,20 @@ pub struct Observation {
     pub gaps: Vec<Gap>,
 }
 
+/// Shares of a machine's processor time that neither driver nor pooler nor server had, 0 to 1.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Others {
+    /// Other programs.
+    pub programs: f64,
+    /// What the hypervisor gave to others.
+    pub hypervisor: f64,
+}
+
+impl Others {
+    /// From this share on either is worth a word.
+    pub const MUCH: f64 = 0.05;
+}
+
 /// What the pooler between driver and server did in the measurement interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ViaSeen {

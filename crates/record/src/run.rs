@@ -3,8 +3,9 @@
 //! Times are offsets from the start of the measurement interval unless they say otherwise;
 //! names carry their unit last.
 
-use crate::observation::Observation;
+use crate::observation::{Observation, Others};
 use crate::result::{Driver, RunResult, Timeline};
+use crate::samples::ELSEWHERE;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -38,6 +39,29 @@ pub struct Run {
     pub timeline: Timeline,
     /// What the machine and the server did meanwhile; none when nobody watched.
     pub observation: Option<Observation>,
+}
+
+impl Run {
+    /// What others took of the driver's machine while it was measured. None where that was not seen, or where a
+    /// server on this machine could not be told from other programs.
+    #[must_use]
+    pub fn taken_by_others(&self) -> Option<Others> {
+        let seen = self.observation.as_ref()?;
+        if self.server.local && seen.server_cpu.is_empty() {
+            return None;
+        }
+        let machine = seen.machine?;
+        let whole_s = machine.cpu.total_s()
+            + machine.interrupt_s
+            + machine.steal_s
+            + machine.io_wait_s
+            + machine.idle_s;
+        let programs = seen.processes.get(ELSEWHERE)?;
+        (whole_s > 0.0).then(|| Others {
+            programs: programs.cpu.total_s() / whole_s,
+            hypervisor: machine.steal_s / whole_s,
+        })
+    }
 }
 
 /// The program that ran.

@@ -2,6 +2,7 @@
 
 use crate::format::{count, counted, decimal, duration, response, significant};
 use crate::table::Tone;
+use tenbin_record::observation::Others;
 use tenbin_record::result::{Times, Transaction};
 use tenbin_record::run::{Kind, Via};
 use tenbin_record::{Run, Verdict};
@@ -622,5 +623,25 @@ pub(crate) fn warnings(run: &Run) -> Vec<String> {
     if server.build.assertions == Some(true) {
         warnings.push("This server was built with assertions, which slow it down: its figures say little about others.".into());
     }
+    warnings.extend(run.taken_by_others().and_then(shared));
     warnings
+}
+
+/// That a machine was not the run's own.
+fn shared(others: Others) -> Option<String> {
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let programs = format!("other programs took {}", percent(others.programs));
+    let host = percent(others.hypervisor);
+    let who = match (
+        others.programs >= Others::MUCH,
+        others.hypervisor >= Others::MUCH,
+    ) {
+        (false, false) => return None,
+        (true, false) => programs,
+        (false, true) => format!("the host gave others {host}"),
+        (true, true) => format!("{programs}, and the host gave others {host},"),
+    };
+    Some(format!(
+        "While this was measured {who} of this machine's processor time: with the machine to itself it would have come out otherwise."
+    ))
 }

@@ -4,6 +4,7 @@ use crate::comparison::{Change, Difference, Limit, Method, MethodKind, Row, Verd
 use crate::differences;
 use crate::stats::{CONFIDENCE, whole};
 use std::collections::BTreeSet;
+use tenbin_record::observation::Others;
 use tenbin_record::{Run, Verdict as Judged};
 
 pub(crate) fn method(kind: MethodKind, trials_a: usize, trials_b: usize) -> Method {
@@ -200,6 +201,15 @@ fn flaws(run: &Run) -> impl Iterator<Item = String> {
         flaws.push(
             "it was not observed without gaps: CPU and WAL per transaction are too low".to_owned(),
         );
+    }
+    if let Some(others) = run.taken_by_others()
+        && others.programs.max(others.hypervisor) >= Others::MUCH
+    {
+        flaws.push(format!(
+            "others used its machine, too: other programs {:.0} % of the processors' time, the host {:.0} %",
+            100.0 * others.programs,
+            100.0 * others.hypervisor
+        ));
     }
     flaws.into_iter()
 }

@@ -207,6 +207,47 @@ fn a_bad_run_says_so_first() {
 }
 
 #[test]
+fn a_machine_that_others_used_is_said_to_be_so() {
+    // Of 200 s of two processors for 100 s.
+    let mut run = run();
+    let seen = run.observation.as_mut().unwrap();
+    let machine = seen.machine.as_mut().unwrap();
+    (machine.cpu.user_s, machine.cpu.system_s) = (100.0, 60.0);
+    (machine.io_wait_s, machine.interrupt_s, machine.idle_s) = (10.0, 4.0, 20.0);
+    machine.steal_s = 6.0;
+    let mut said = |programs_s: f64| {
+        let seen = run.observation.as_mut().unwrap();
+        seen.processes.get_mut("elsewhere").unwrap().cpu.user_s = programs_s;
+        texts(&parse(&page(&run)), ".warning").concat()
+    };
+    assert_eq!(said(9.0), "");
+    assert!(said(81.8).contains("other programs took 41 % of this machine's processor time:"));
+    run.observation
+        .as_mut()
+        .unwrap()
+        .machine
+        .as_mut()
+        .unwrap()
+        .steal_s = 26.0;
+    run.observation
+        .as_mut()
+        .unwrap()
+        .machine
+        .as_mut()
+        .unwrap()
+        .idle_s = 0.0;
+    let both = texts(&parse(&page(&run)), ".warning").concat();
+    assert!(
+        both.contains("other programs took 41 %, and the host gave others 13 %, of this machine's"),
+        "{both}"
+    );
+    // A server that cannot be told from other programs is no other program.
+    run.server.local = true;
+    run.observation.as_mut().unwrap().server_cpu.clear();
+    assert!(texts(&parse(&page(&run)), ".warning").is_empty());
+}
+
+#[test]
 fn a_run_without_anything_still_has_a_page() {
     let page = page(&empty_run());
     keep("report-empty.html", &page);

@@ -277,13 +277,26 @@ fn doubtful_runs_are_said_to_be_so() {
             source: "postgresql".into(),
             reason: "lost".into(),
         };
-        run.observation.as_mut().unwrap().gaps.push(gap);
+        let seen = run.observation.as_mut().unwrap();
+        seen.gaps.push(gap);
+        let cpu = |user_s| tenbin_record::observation::Cpu {
+            user_s,
+            system_s: 0.0,
+        };
+        seen.machine = Some(tenbin_record::observation::Machine {
+            cpu: cpu(30.0),
+            idle_s: 10.0,
+            ..Default::default()
+        });
+        let other_programs = seen.processes.entry("elsewhere".into()).or_default();
+        other_programs.cpu = cpu(10.0);
     };
     let (_home, a, b) = pair(TRUTH, TRUTH, change);
     let warnings = compare(&[a], &[b], None).unwrap().warnings.join("\n");
     for part in [
         "B (0a1b2c3d): 3 of its transactions failed",
         "not observed without gaps",
+        "B (0a1b2c3d): others used its machine, too: other programs 25 %",
         "different metrics: NOPM, tpmC",
     ] {
         assert!(warnings.contains(part), "{part}: {warnings}");
