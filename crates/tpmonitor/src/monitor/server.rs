@@ -466,6 +466,8 @@ impl Serving {
         if inside || !replies_will_end {
             return self.close_server(id, "its client left in the middle of a request");
         }
+        // Sessions are few and long: the next begins with a server that nobody has left half-way.
+        server.condemned |= server.session && !server.relay.is_at_rest();
         // What was asked for is carried out, as by a server that the client speaks to itself.
         if server.own.is_none() {
             self.tidy(id);
@@ -496,21 +498,17 @@ impl Serving {
             self.end_work(class);
             return self.tidy(id);
         }
+        if server.condemned || self.stopping.is_some() {
+            return self.close_server(id, "no longer needed");
+        }
         let pool_id = server.pool;
         let session = std::mem::take(&mut server.session);
         if server.relay.status() != b'I' {
-            if session {
-                // Sessions are few and long: the next begins with a server that nobody has left half-way.
-                return self.close_server(id, "its session ended in the middle of a transaction");
-            }
             return self.ask(id, Own::RollBack, "ROLLBACK");
         }
         if (server.relay.state_left || session) && !self.config.reset_query.is_empty() {
             let reset = self.config.reset_query.clone();
             return self.ask(id, Own::Reset, &reset);
-        }
-        if server.condemned || self.stopping.is_some() {
-            return self.close_server(id, "no longer needed");
         }
         if let Some(other) = self.should_yield(pool_id) {
             self.close_server(id, "another pool's turn");

@@ -233,7 +233,7 @@ fn a_number_of_the_monitors_own_is_that_of_no_process_and_of_one_session() {
 }
 
 #[test]
-fn a_session_that_ends_in_mid_transaction_hands_its_server_to_nobody() {
+fn a_session_that_ends_half_way_hands_its_server_to_nobody() {
     let monitor = Running::start(|config| {
         config.pooling = Pooling::Session;
         config.pool_size = 1;
@@ -248,7 +248,17 @@ fn a_session_that_ends_in_mid_transaction_hands_its_server_to_nobody() {
     client.send(&query("BEGIN"));
     assert_eq!(client.tags(1), "CZ");
     drop(client);
-    assert_ne!(process(&mut monitor.raw()), first);
+    let mut client = monitor.raw();
+    let second = process(&mut client);
+    assert_ne!(second, first);
+    // Without waiting for the answer, which takes some time; what was asked for is done.
+    client.send(&query(
+        "CREATE TABLE left_half_way (); SELECT pg_sleep(0.2)",
+    ));
+    drop(client);
+    let mut client = monitor.raw();
+    assert_ne!(process(&mut client), second);
+    assert_eq!(client.value("SELECT count(*) FROM left_half_way"), "0");
 }
 
 #[test]
