@@ -9,7 +9,7 @@ use crate::names::{self, FileName, Folder, Roots};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tenbin_record::io::{Evidence, IoRow, Purpose, Text};
+use tenbin_record::io::{Evidence, IoRow, Operation, Purpose, Text};
 use tenbin_record::trace::Device;
 
 /// How old the extents may be while I/O past the page cache is seen.
@@ -144,6 +144,11 @@ impl Namer {
             Host::Unknown if row.purpose == Purpose::Unknown && io.bytes > 0 => {
                 self.look(io);
                 let found = self.extents.find(io.dev, io.sector);
+                if found.is_none() && mounted && row.operation == Operation::WriteZeroes {
+                    // Asked of the device with no pages at all. ext4 has its tables of inodes made zero
+                    // some seconds after a first mount (ext4lazyinit).
+                    row.purpose = Purpose::Metadata;
+                }
                 found.and_then(|(file, offset)| {
                     row.evidence = Evidence::Extent;
                     self.describe(&mut row, file, offset)

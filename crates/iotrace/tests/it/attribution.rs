@@ -335,3 +335,26 @@ fn a_relation_dropped_in_mid_trace_keeps_its_name_and_its_ios() {
     assert_eq!(finished.totals.lost, 0);
     server.stop().unwrap();
 }
+
+#[test]
+fn tables_of_inodes_made_zero_after_a_mount_are_the_file_systems() {
+    if !may_trace("tables_of_inodes_made_zero_after_a_mount_are_the_file_systems") {
+        return;
+    }
+    let mut disk = Disk::new(1024);
+    let at = disk.mount("ext4");
+    let (_, rows) = trace(&everything_on(&disk.device), || {
+        run(
+            "mount",
+            &["-o", "remount,init_itable", at.to_str().unwrap()],
+        );
+        // It begins within 5 s (EXT4_DEF_LI_MAX_START_DELAY).
+        std::thread::sleep(Duration::from_secs(7));
+    });
+    let zeroes = rows
+        .iter()
+        .filter(|row| row.operation == Operation::WriteZeroes);
+    assert!(bytes(zeroes) > 10 << 20, "{rows:?}");
+    let nobodys = rows.iter().filter(|row| row.purpose == Purpose::Unknown);
+    assert_eq!(bytes(nobodys), 0);
+}
