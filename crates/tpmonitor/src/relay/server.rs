@@ -300,8 +300,8 @@ impl Server {
     ) -> Result<Reply, Broken> {
         let own = self.is_own();
         match found.tag {
-            b'D' | b'd' | b't' | b'c' | b'H' | b'V' => {}
-            b'A' => return Ok(self.notification(found)),
+            b'A' if !own => return Ok(self.notification(found)),
+            b'D' | b'd' | b't' | b'c' | b'H' | b'V' | b'A' => {}
             b'N' => {
                 if own && found.missing == 0 {
                     self.own_notices.extend_from_slice(found.bytes);

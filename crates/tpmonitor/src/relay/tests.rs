@@ -209,3 +209,30 @@ fn tags(mut bytes: &[u8]) -> Vec<u8> {
     }
     tags
 }
+
+#[test]
+fn a_notification_comes_under_the_number_that_its_client_was_told_and_not_for_the_monitors_own_queries()
+ {
+    let mut pair = Pair::new();
+    let server = pair.server.as_mut().unwrap();
+    (server.process_id, server.told_process_id) = (7, 1 << 22);
+    let notification = |number: u32| {
+        let mut out = Vec::new();
+        message(&mut out, b'A', |out| {
+            out.extend_from_slice(&number.to_be_bytes());
+            out.extend_from_slice(b"news\0now\0");
+        });
+        out
+    };
+    pair.server_sends(&[notification(7), notification(8)].concat())
+        .unwrap();
+    assert_eq!(
+        pair.to_client,
+        [notification(1 << 22), notification(8)].concat()
+    );
+    pair.to_client.clear();
+    pair.server.as_mut().unwrap().owe_own();
+    pair.server_sends(&[notification(7), notification(8)].concat())
+        .unwrap();
+    assert_eq!(pair.to_client, b"");
+}
