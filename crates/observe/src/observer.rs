@@ -206,10 +206,11 @@ impl Eye {
         if let Some(Err(error)) = self.syscalls.as_mut().map(SyscallWatch::begin) {
             self.gap("system calls", error.to_string());
         }
+        // Between two looks: what the server then takes to tell its counters is no part of the time before.
+        self.inside = Some((Instant::now(), before));
         if let Err(reason) = self.server.begin() {
             self.gap("postgresql", reason);
         }
-        self.inside = Some((Instant::now(), before));
         if let Some(Err(error)) = self.profile.as_mut().map(|(watch, _)| watch.begin()) {
             self.gap("profile", error.to_string());
         }
