@@ -208,43 +208,28 @@ fn a_bad_run_says_so_first() {
 
 #[test]
 fn a_machine_that_others_used_is_said_to_be_so() {
-    // Of 200 s of two processors for 100 s.
-    let mut run = run();
-    let seen = run.observation.as_mut().unwrap();
-    let machine = seen.machine.as_mut().unwrap();
-    (machine.cpu.user_s, machine.cpu.system_s) = (100.0, 60.0);
-    (machine.io_wait_s, machine.interrupt_s, machine.idle_s) = (10.0, 4.0, 20.0);
-    machine.steal_s = 6.0;
-    let mut said = |programs_s: f64| {
+    // Of 200 s of two processors, so many were other programs', and so many the host's.
+    let said = |programs_s: f64, steal_s: f64, known: bool| {
+        let mut run = run();
         let seen = run.observation.as_mut().unwrap();
-        seen.processes.get_mut("elsewhere").unwrap().cpu.user_s = programs_s;
+        let machine = seen.machine.as_mut().unwrap();
+        (machine.cpu.user_s, machine.cpu.system_s) = (100.0, 60.0);
+        (machine.io_wait_s, machine.interrupt_s) = (10.0, 4.0);
+        (machine.steal_s, machine.idle_s) = (steal_s, 26.0 - steal_s);
+        let elsewhere = seen.processes.get_mut("elsewhere").unwrap();
+        (elsewhere.cpu.user_s, elsewhere.cpu.system_s) = (programs_s, 0.0);
+        if !known {
+            seen.server_cpu.clear();
+        }
         texts(&parse(&page(&run)), ".warning").concat()
     };
-    assert_eq!(said(9.0), "");
-    assert!(said(81.8).contains("other programs took 41 % of this machine's processor time:"));
-    run.observation
-        .as_mut()
-        .unwrap()
-        .machine
-        .as_mut()
-        .unwrap()
-        .steal_s = 26.0;
-    run.observation
-        .as_mut()
-        .unwrap()
-        .machine
-        .as_mut()
-        .unwrap()
-        .idle_s = 0.0;
-    let both = texts(&parse(&page(&run)), ".warning").concat();
-    assert!(
-        both.contains("other programs took 41 %, and the host gave others 13 %, of this machine's"),
-        "{both}"
-    );
+    assert_eq!(said(9.0, 6.0, true), "");
+    assert!(said(82.0, 6.0, true).contains("other programs took 41 % of this machine's"));
+    assert!(said(9.0, 26.0, true).contains("the host gave others 13 % of this machine's"));
+    let both = "other programs took 41 %, and the host gave others 13 %, of this machine's";
+    assert!(said(82.0, 26.0, true).contains(both));
     // A server that cannot be told from other programs is no other program.
-    run.server.local = true;
-    run.observation.as_mut().unwrap().server_cpu.clear();
-    assert!(texts(&parse(&page(&run)), ".warning").is_empty());
+    assert_eq!(said(82.0, 26.0, false), "");
 }
 
 #[test]

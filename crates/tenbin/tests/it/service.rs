@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -239,12 +240,21 @@ impl Alone {
             "host={folder} port={} user=postgres dbname=postgres",
             server.port()
         );
-        let mut process = Command::new(TENBIN)
+        let mut command = Command::new(TENBIN);
+        command
             .args(["tpmonitor", "--pool-size", "3", "--server", &dsn])
-            .args(listen.iter().flat_map(|at| ["--listen", at]))
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .args(listen.iter().flat_map(|at| ["--listen", at]));
+        Self::running(command)
+    }
+
+    fn configured(file: &Path) -> Self {
+        let mut command = Command::new(TENBIN);
+        command.args(["tpmonitor", "--config"]).arg(file);
+        Self::running(command)
+    }
+
+    fn running(mut command: Command) -> Self {
+        let mut process = command.stderr(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(process.stderr.take().unwrap());
         let mut alone = Self { process, said };
         alone.hear("listening on");
@@ -426,15 +436,7 @@ fn a_next_one_that_cannot_serve_changes_nothing() {
         server.port()
     );
     std::fs::write(&file, good).unwrap();
-    let mut process = Command::new(TENBIN)
-        .args(["tpmonitor", "--config"])
-        .arg(&file)
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let said = BufReader::new(process.stderr.take().unwrap());
-    let mut alone = Alone { process, said };
-    alone.hear("listening on");
+    let mut alone = Alone::configured(&file);
     let mut session = Session::begin(port);
     std::fs::write(&file, "listen = 7").unwrap();
     Alone::signal(alone.process.id(), "USR2");
@@ -446,13 +448,16 @@ fn a_next_one_that_cannot_serve_changes_nothing() {
     assert!(alone.process.wait().unwrap().success());
 }
 
-/// Ticks of processor time, a hundredth of a second each.
-fn ticks(pid: u32) -> u64 {
+/// What a process is at, `S` while it sleeps, and the ticks of processor time that it has had, a hundredth of
+/// a second each.
+fn state(pid: u32) -> (String, u64) {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let (_, after_name) = stat.rsplit_once(')').unwrap();
-    // Fields 14 and 15 of proc(5); the first behind the name is the third.
-    let numbers = after_name.split_whitespace().skip(11).take(2);
-    numbers.map(|number| number.parse::<u64>().unwrap()).sum()
+    // Fields 3, 14 and 15 of proc(5).
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks = fields[11..13].iter();
+    let ticks = ticks.map(|field| field.parse::<u64>().unwrap()).sum();
+    (fields[0].to_owned(), ticks)
 }
 
 #[test]
@@ -465,24 +470,12 @@ fn a_monitor_goes_on_looking_for_as_long_as_it_is_told_to() {
             "listen = [\"127.0.0.1:0\"]\nauth = \"trust\"\nbusy_poll = \"{limit}\"\n[databases.\"*\"]\nserver = \"host=/nowhere\"\n"
         );
         std::fs::write(&file, text).unwrap();
-        let mut process = Command::new(TENBIN)
-            .args(["tpmonitor", "--config"])
-            .arg(&file)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let said = BufReader::new(process.stderr.take().unwrap());
-        let mut alone = Alone { process, said };
-        alone.hear("listening on");
+        let mut alone = Alone::configured(&file);
         let pid = alone.process.id();
-        let before = ticks(pid);
-        if looks {
-            while ticks(pid) < before + 20 {
-                std::thread::sleep(Duration::from_millis(10));
-            }
-        } else {
-            std::thread::sleep(Duration::from_millis(500));
-            assert!(ticks(pid) < before + 20);
+        let (_, before) = state(pid);
+        // Nothing tells of the time that a process has had but a look at it.
+        while (looks && state(pid).1 < before + 20) || (!looks && state(pid).0 != "S") {
+            std::thread::yield_now();
         }
         // It hears what it is asked to do all the same.
         Alone::signal(pid, "TERM");
