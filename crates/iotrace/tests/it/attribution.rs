@@ -2,6 +2,7 @@
 
 use crate::disk::{Disk, run};
 use crate::{everything_on, may_trace};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use tempfile::TempDir;
 use tenbin_iotrace::{Cluster, Finished, Options, Recorder};
@@ -51,7 +52,12 @@ pub(crate) fn dsn(server: &Embedded) -> String {
     )
 }
 
+/// Who empties the page cache waits for those who count what is read into it: pages read ahead would
+/// be read twice.
+static PAGE_CACHE: RwLock<()> = RwLock::new(());
+
 pub(crate) fn trace(options: &Options, work: impl FnOnce() + Send) -> (Finished, Vec<IoRow>) {
+    let _kept = PAGE_CACHE.read().unwrap_or_else(PoisonError::into_inner);
     let folder = TempDir::new().unwrap();
     let directory = RunWriter::create(&folder.path().join("t")).unwrap();
     let mut recorder =
@@ -87,6 +93,7 @@ fn make_table(server: &Embedded) {
 
 pub(crate) fn drop_caches() {
     run("sync", &[]);
+    let _alone = PAGE_CACHE.write().unwrap_or_else(PoisonError::into_inner);
     std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
 }
 

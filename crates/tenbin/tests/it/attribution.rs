@@ -144,6 +144,7 @@ fn the_reads_of_a_tpcc_run_are_those_that_the_server_counts() {
     }
     let drop_caches = || {
         rustix::fs::sync();
+        let _alone = crate::page_cache();
         std::fs::write("/proc/sys/vm/drop_caches", "3").unwrap();
     };
     server.restart(drop_caches).unwrap();

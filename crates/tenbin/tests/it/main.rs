@@ -16,3 +16,12 @@ mod study;
 mod tpch;
 mod trace;
 mod via;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Held by who empties the page cache, or counts what is read into it: pages read ahead and dropped by
+/// another would be read twice.
+fn page_cache() -> MutexGuard<'static, ()> {
+    static HELD: Mutex<()> = Mutex::new(());
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}

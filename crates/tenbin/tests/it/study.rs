@@ -61,6 +61,7 @@ fn an_aged_database_reads_more_and_jumps_farther_than_a_fresh_one_of_the_same_ro
         return;
     }
     let folder = folder();
+    let _alone = crate::page_cache();
     let output = study(folder.path(), &["--pairs", "2", "--share", "0.5"])
         .output()
         .unwrap();
@@ -146,6 +147,7 @@ fn another_plan_than_the_sources_is_not_measured() {
         return;
     }
     let folder = folder();
+    let _alone = crate::page_cache();
     let more = ["--share", "0.001", "--set", "enable_indexscan=off"];
     let output = study(folder.path(), &more).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
@@ -235,6 +237,7 @@ fn ctrl_c_keeps_whole_pairs_marked_partial_and_leaves_no_server() {
         return;
     }
     let folder = folder();
+    let _alone = crate::page_cache();
     let mut command = study(folder.path(), &["--pairs", "500", "--share", "0.02"]);
     let mut child = command
         .stdout(Stdio::null())
