@@ -323,7 +323,7 @@ impl Serving {
         let (own_address, own_port) =
             place(own(client.conn.fd()).and_then(|name| name.try_into().ok()));
         let name = crate::parameters::carried(b"application_name")
-            .and_then(|index| self.parameters.value(client.set, index))
+            .and_then(|index| client.set.value(index))
             .map(|value| String::from_utf8_lossy(value).into_owned());
         vec![
             text("C"),

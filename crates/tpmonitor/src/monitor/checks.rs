@@ -472,7 +472,7 @@ impl Serving {
         const NAME: &str = "default_transaction_read_only";
         let said = self.clients.get(id).and_then(|client| {
             let index = carried(NAME.as_bytes())?;
-            self.parameters.value(client.set, index)
+            client.set.value(index)
         });
         match said {
             Some(value) => value == b"on",

@@ -95,7 +95,7 @@ impl Serving {
             return 0;
         };
         let name = carried(b"application_name")
-            .and_then(|index| self.parameters.value(client.set, index))
+            .and_then(|index| client.set.value(index))
             .map_or_else(Default::default, String::from_utf8_lossy);
         self.class_of(&pool.key.user, &pool.key.database, &name)
     }

@@ -9,7 +9,7 @@ use super::{Serving, pool};
 use crate::auth::{Challenge, Verdict};
 use crate::config::{Auth, Kept, Secret, TlsMode};
 use crate::messages::{AUTHENTICATION_OK, PROTOCOL_3_2, message, ready};
-use crate::parameters::carried;
+use crate::parameters::{Set, carried};
 use crate::relay::Mode;
 use crate::scan::{self, HEADER_BYTES, Step};
 use crate::slab::Id;
@@ -334,9 +334,9 @@ impl Serving {
                 None => return false,
             }
         }
-        let set = self.parameters.intern(values);
+        let set = Set::of(values);
         for (name, value) in welcome.iter() {
-            let own = carried(name).and_then(|index| self.parameters.value(set, index));
+            let own = carried(name).and_then(|index| set.value(index));
             crate::messages::parameter(&mut out, name, own.unwrap_or(value));
         }
         let server = client.server.and_then(|server| self.servers.get(server));

@@ -26,7 +26,6 @@ use crate::config::{Config, Listen};
 use crate::error::Error;
 use crate::log::{Level, line};
 use crate::net;
-use crate::parameters::Parameters;
 use crate::relay::Shared;
 use crate::service::Service;
 use crate::slab::{Id, Slab};
@@ -178,6 +177,8 @@ struct Serving {
     /// Databases of several servers, and what is known of these.
     clusters: Vec<Cluster>,
     by_key: HashMap<pool::Key, PoolId>,
+    /// What pools of each database have done that have given way to others.
+    past: HashMap<String, pool::Totals>,
     /// Classes of clients.
     classes: Vec<Class>,
     /// Limits that pools share.
@@ -193,7 +194,6 @@ struct Serving {
     outbox: Outbox,
     counted: Counted,
     shared: Shared,
-    parameters: Parameters,
     /// What cancel keys are made with.
     secret: [u8; 32],
     /// Counts requests for a server, in the order they came.
@@ -403,6 +403,7 @@ impl Serving {
             pools: Vec::new(),
             clusters: Vec::new(),
             by_key: HashMap::new(),
+            past: HashMap::new(),
             classes: Vec::new(),
             groups: Vec::new(),
             lookups: Vec::new(),
@@ -412,7 +413,6 @@ impl Serving {
             outbox: Outbox::new(),
             counted: Counted::default(),
             shared: Shared::default(),
-            parameters: Parameters::default(),
             secret: crate::scram::random(),
             ticket: 0,
             serial: 0,

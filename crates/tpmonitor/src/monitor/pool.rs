@@ -11,8 +11,9 @@ use super::client::Stage;
 use super::metrics::Histograms;
 use super::queue_log::Waited;
 use super::server::{Own, Server};
-use crate::config::{Database, Pooling, Secret, SessionState, Wants};
+use crate::config::{Database, Pooling, ReadFrom, Secret, SessionState, Wants};
 use crate::log::{Level, line};
+use crate::parameters::Set;
 use crate::relay::Mode;
 use crate::relay::client::Rules;
 use crate::slab::Id;
@@ -22,8 +23,10 @@ use std::time::{Duration, Instant};
 
 /// Spellings of parameter values that a pool remembers.
 const SPELLINGS_LIMIT: usize = 1000;
+/// Pools from which on those that nobody uses give way to new ones.
+const POOLS_KEPT: usize = 256;
 
-/// A pool's place in the list of pools, which never shrinks.
+/// A pool's place in the list of pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PoolId(pub(super) usize);
 
@@ -219,10 +222,36 @@ impl Serving {
             return Some(pool);
         }
         let database = self.config.database(&key.database)?.clone();
-        let id = self.add_pool(key.clone(), database, Purpose::Serve);
+        let id = match self.vacant() {
+            Some(id) => {
+                let pool = self.make_pool(key.clone(), database, Purpose::Serve);
+                let old = std::mem::replace(&mut self.pools[id.0], pool);
+                self.by_key.remove(&old.key);
+                let past = self.past.entry(old.key.database).or_default();
+                past.add(&old.totals);
+                id
+            }
+            None => self.add_pool(key.clone(), database, Purpose::Serve),
+        };
         self.by_key.insert(key, id);
         self.twin(id);
         Some(id)
+    }
+
+    /// A pool that may go, where there are many: nobody uses it, and it was for further start-up parameters,
+    /// of whose values there is no end.
+    fn vacant(&self) -> Option<PoolId> {
+        if self.pools.len() < POOLS_KEPT {
+            return None;
+        }
+        let unused = self.pools.iter().position(|pool| {
+            pool.serves()
+                && !pool.key.extras.is_empty()
+                && pool.clients + pool.servers == 0
+                // Not of two that belong together, whose second is made with the first.
+                && pool.database.read_from != ReadFrom::Standbys
+        });
+        unused.map(PoolId)
     }
 
     /// A pool for looking at one server.
@@ -233,6 +262,12 @@ impl Serving {
     /// A pool of its own, whatever others there are.
     pub(super) fn add_pool(&mut self, key: Key, database: Database, purpose: Purpose) -> PoolId {
         let id = PoolId(self.pools.len());
+        let pool = self.make_pool(key, database, purpose);
+        self.pools.push(pool);
+        id
+    }
+
+    fn make_pool(&mut self, key: Key, database: Database, purpose: Purpose) -> Pool {
         let mut pool = Pool {
             key,
             mode: Mode::Session,
@@ -267,8 +302,7 @@ impl Serving {
         pool.paused = self.is_held(&pool);
         pool.groups = self.groups_of(&pool);
         pool.lanes.resize_with(self.classes.len(), Lane::default);
-        self.pools.push(pool);
-        id
+        pool
     }
 
     /// Gives a pool what the configuration says of it.
@@ -586,8 +620,8 @@ impl Serving {
         server.session |=
             self.pools[server.pool.0].mode == Mode::Session && matches!(client.stage, Stage::Ready);
         let wanted = match &client.stage {
-            Stage::Joining(joining) => self.parameters.intern(joining.wanted.clone()),
-            _ => client.set,
+            Stage::Joining(joining) => Set::of(joining.wanted.clone()),
+            _ => client.set.clone(),
         };
         if client.class != 0 && matches!(client.stage, Stage::Ready) {
             server.class = client.class;
@@ -596,7 +630,7 @@ impl Serving {
         if server.set == wanted && matches!(client.stage, Stage::Ready) {
             return true;
         }
-        let sql = self.parameters.change(server.set, wanted);
+        let sql = server.set.change(&wanted);
         client.settling = true;
         // A log-in that changes nothing is still to be answered.
         let sql = if sql.is_empty() { ";".to_owned() } else { sql };

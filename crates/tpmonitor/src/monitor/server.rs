@@ -264,7 +264,7 @@ impl Serving {
             match carried(&name) {
                 Some(index) if ours => {
                     let value = (!default).then_some(value.as_slice());
-                    server.set = self.parameters.with(server.set, index, value);
+                    server.set = server.set.with(index, value);
                 }
                 None if matches!(&*name, b"session_authorization" | b"is_superuser") => {
                     server.relay.state_left = server.client.is_some();
@@ -349,7 +349,7 @@ impl Serving {
             || (server.relay.state_left && pool.session_state == SessionState::Pin);
         if server.relay.is_at_rest() && !kept {
             client.server = None;
-            client.set = server.set;
+            client.set = server.set.clone();
             if pool.twins.is_some() && (!client.reads || server.relay.may_have_written) {
                 // Before the reply came, by this clock. But a position that is asked for at a later
                 // moment of the clock is asked for after it, and no other counts (`Cluster::holds`).
@@ -396,7 +396,7 @@ impl Serving {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
-        let set = server.set;
+        let set = server.set.clone();
         let Some(client_id) = server.client else {
             return self.tidy(id);
         };
@@ -423,7 +423,7 @@ impl Serving {
             pool.set_welcome(Some(Rc::clone(&server.greeting)));
         }
         for (index, given) in &joining.wanted {
-            let value = self.parameters.value(set, *index);
+            let value = set.value(*index);
             // Of what is carried, servers remark on this alone, where it is longer than names are.
             let remarked = !notices.is_empty() && carried(b"application_name") == Some(*index);
             let spelling = match value {

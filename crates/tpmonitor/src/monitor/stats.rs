@@ -40,7 +40,10 @@ const HALF: [&str; 8] = [
 impl Serving {
     /// What was done in each database; `what`: one half of it, or both.
     pub(super) fn show_stats(&self, what: &str) -> Table {
-        let mut databases: BTreeMap<&str, (Totals, Totals)> = BTreeMap::new();
+        let past = self.past.iter();
+        let mut databases: BTreeMap<&str, (Totals, Totals)> = past
+            .map(|(name, past)| (name.as_str(), (*past, Totals::default())))
+            .collect();
         for pool in self.pools.iter().filter(|pool| pool.serves()) {
             let (all, period) = databases.entry(&pool.key.database).or_default();
             all.add(&pool.totals);
@@ -64,6 +67,9 @@ impl Serving {
     /// The same of all databases together.
     pub(super) fn show_totals(&self) -> Table {
         let (mut all, mut last) = (Totals::default(), Totals::default());
+        for past in self.past.values() {
+            all.add(past);
+        }
         for pool in self.pools.iter().filter(|pool| pool.serves()) {
             all.add(&pool.totals);
             last.add(&pool.period);

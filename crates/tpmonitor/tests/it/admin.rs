@@ -351,3 +351,27 @@ fn not_everybody_may() {
         .connect(NoTls);
     assert_eq!(nobody.err().unwrap().code().unwrap().code(), "42501");
 }
+
+#[test]
+fn pools_that_nobody_uses_give_way_and_what_they_did_counts_on() {
+    const CLIENTS: usize = 280;
+    let monitor = Running::start(|config| config.max_server_connections = 1);
+    for number in 1..=CLIENTS {
+        let options = format!("-c statement_timeout={number}s");
+        let more = [("options", options.as_str())];
+        let mut client = Raw::log_in(monitor.address, "postgres", &more);
+        let told = client.value("SELECT setting FROM pg_settings WHERE name = 'statement_timeout'");
+        assert_eq!(told, (number * 1000).to_string());
+    }
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    let pools = rows(&mut admin, "SHOW POOLS").len();
+    assert!((2..=256).contains(&pools), "{pools}");
+    let count = CLIENTS.to_string();
+    let stats = rows(&mut admin, "SHOW STATS");
+    assert_eq!(stats[0].get("total_query_count"), Some(count.as_str()));
+    let totals = rows(&mut admin, "SHOW TOTALS");
+    let queries = totals
+        .iter()
+        .find(|row| row.get("name") == Some("total_query_count"));
+    assert_eq!(queries.unwrap().get("value"), Some(count.as_str()));
+}
