@@ -25,7 +25,8 @@ impl Bpftrace {
              }}"
         );
         // It finds tracepoints by their file system, which need not be mounted.
-        let mounted = "mount -t tracefs tracefs /sys/kernel/tracing && exec \"$@\"";
+        let mounted = "test -d /sys/kernel/tracing/events \
+            || mount -t tracefs tracefs /sys/kernel/tracing && exec \"$@\"";
         let mut child = Command::new("unshare")
             .args(["--mount", "sh", "-c", mounted, "sh"])
             .args(["bpftrace", "-f", "json", "-e", &script])

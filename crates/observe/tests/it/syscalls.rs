@@ -21,7 +21,8 @@ impl Bpftrace {
              tracepoint:syscalls:sys_enter_{call} /pid == {pid}/ {{ @calls = count(); }}"
         );
         // It finds tracepoints by their file system, which need not be mounted.
-        let mounted = "mount -t tracefs tracefs /sys/kernel/tracing && exec \"$@\"";
+        let mounted = "test -d /sys/kernel/tracing/events \
+            || mount -t tracefs tracefs /sys/kernel/tracing && exec \"$@\"";
         let mut child = Command::new("unshare")
             .args(["--mount", "sh", "-c", mounted, "sh"])
             .args(["bpftrace", "-e", &program])
