@@ -196,6 +196,8 @@ fn plain_purpose(io: &Io, mounted: bool) -> Purpose {
         Host::Device if mounted => Purpose::Metadata,
         Host::Device => Purpose::Device,
         _ if io.flags.has(Flags::META) => Purpose::Metadata,
+        // Moves nothing, but has the disk put down what it holds.
+        _ if io.bytes == 0 && mounted => Purpose::Metadata,
         _ => Purpose::Unknown,
     }
 }
