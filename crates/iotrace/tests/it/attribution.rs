@@ -3,7 +3,7 @@
 use crate::disk::{Disk, run};
 use crate::{everything_on, may_trace};
 use std::sync::{PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tenbin_iotrace::{Cluster, Finished, Options, Recorder};
 use tenbin_record::io::{Evidence, Operation, Purpose};
@@ -350,13 +350,17 @@ fn tables_of_inodes_made_zero_after_a_mount_are_the_file_systems() {
     }
     let mut disk = Disk::new(1024);
     let at = disk.mount("ext4");
+    let before = disk.stat();
     let (_, rows) = trace(&everything_on(&disk.device), || {
         run(
             "mount",
             &["-o", "remount,init_itable", at.to_str().unwrap()],
         );
         // It begins within 5 s (EXT4_DEF_LI_MAX_START_DELAY).
-        std::thread::sleep(Duration::from_secs(7));
+        let late = Instant::now() + Duration::from_secs(30);
+        while disk.stat().since(before).written_bytes <= 10 << 20 && Instant::now() < late {
+            std::thread::yield_now();
+        }
     });
     let zeroes = rows
         .iter()
