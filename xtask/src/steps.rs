@@ -67,7 +67,12 @@ pub(crate) fn test() -> Result<()> {
         )],
     )?;
     crate::docs::generate(true)?;
-    run("cargo", &["test", "--workspace", "--locked"], &[])?;
+    // The same cases of every property each time: a red run is the doing of what was changed.
+    run(
+        "cargo",
+        &["test", "--workspace", "--locked"],
+        &[("PROPTEST_RNG_SEED", "1")],
+    )?;
     crate::suites::run(&[], true)?;
     eprintln!(
         "\nall checks passed in {:.0} s",

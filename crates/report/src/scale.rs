@@ -145,6 +145,25 @@ impl Axis {
         let (low, high) = sane(low, high);
         let shown = unit.shown_up_to(low.abs().max(high));
         let step = round_step((high - low) / shown.size / f64::from(wanted), shown.steps);
+        Self::linear(low, high, shown, step)
+    }
+
+    /// Spans from zero to the first round value that `high` does not pass.
+    pub(crate) fn from_zero(high: f64, wanted: u32, unit: Unit) -> Self {
+        let (_, high) = sane(0.0, high.max(0.0));
+        let rounded_in = |shown: &'static Shown| {
+            let step = round_step(high / shown.size / f64::from(wanted), shown.steps);
+            let end = (high / shown.size / step - 1e-9).ceil() * step * shown.size;
+            (end, shown, step)
+        };
+        // The round end may be where the next unit begins: 2036 B end at 2 KiB.
+        let (end, ..) = rounded_in(unit.shown_up_to(high));
+        let (end, shown, step) = rounded_in(unit.shown_up_to(end));
+        Self::linear(0.0, end, shown, step)
+    }
+
+    /// Spans `low..=high` with a tick at every multiple of `step`, which is in `shown`'s unit.
+    fn linear(low: f64, high: f64, shown: &Shown, step: f64) -> Self {
         let decimals = decimals_of(step);
         let first = (low / shown.size / step - 1e-9).ceil();
         let count = whole((high / shown.size / step + 1e-9).floor() - first);
@@ -162,14 +181,6 @@ impl Axis {
             ticks: ticks.collect(),
             unit: shown.symbol,
         }
-    }
-
-    /// Spans from zero to the first round value that `high` does not pass.
-    pub(crate) fn from_zero(high: f64, wanted: u32, unit: Unit) -> Self {
-        let (_, high) = sane(0.0, high.max(0.0));
-        let shown = unit.shown_up_to(high);
-        let step = round_step(high / shown.size / f64::from(wanted), shown.steps) * shown.size;
-        Self::exact(0.0, (high / step - 1e-9).ceil() * step, wanted, unit)
     }
 
     /// Logarithmic over response times in milliseconds; its labels carry their unit.
@@ -293,6 +304,12 @@ mod tests {
         assert_eq!(
             (labels(&bytes), bytes.unit),
             (vec!["0", "2", "4", "6"], "MiB")
+        );
+        // Rounded up, the end is in the next unit.
+        let kibibytes = Axis::from_zero(2036.0, 3, Unit::Bytes);
+        assert_eq!(
+            (labels(&kibibytes), kibibytes.unit),
+            (vec!["0", "1", "2"], "KiB")
         );
         let share = Axis::from_zero(0.33, 4, Unit::Share);
         assert_eq!(
