@@ -4,7 +4,7 @@ use crate::clock::Clock;
 use crate::error::RunError;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How far ahead an early end is set: every thread looks at the clock of the run
 /// at least this often, so none counts beyond the end.
@@ -97,6 +97,12 @@ impl Control {
             start_ns: self.start_ns.load(Ordering::Relaxed),
             end_ns: self.end_ns.load(Ordering::Relaxed),
         }
+    }
+
+    /// When the measurement interval began, once it has.
+    pub(crate) fn started_at(&self) -> SystemTime {
+        let since_ns = self.clock.now_ns().saturating_sub(self.span().start_ns);
+        SystemTime::now() - Duration::from_nanos(since_ns)
     }
 
     /// Ends the interval shortly, and lets what is in flight have little time.

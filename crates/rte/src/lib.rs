@@ -42,7 +42,7 @@ mod usage;
 
 pub use drive::drive;
 pub use error::{DriveError, RunError};
-pub use options::{Options, Pacing, Processors, Rate, Statements};
+pub use options::{AfterError, Options, Pacing, Processors, Rate, Statements};
 pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
 pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
 pub use sink::{DeferredRow, RowSink, SinkError};

@@ -69,6 +69,18 @@ pub enum Statements {
     SentEachTime,
 }
 
+/// What a terminal does whose transaction has ended in an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AfterError {
+    /// It goes on with the next.
+    #[default]
+    GoOn,
+    /// It goes, as a client of pgbench does.
+    Leave,
+    /// It goes, and the run ends.
+    EndRun,
+}
+
 /// How a workload is to be driven.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -110,9 +122,8 @@ pub struct Options {
     /// Transactions of each terminal, skipped ones included: the run ends when all terminals are
     /// through, if `duration` is not over before.
     pub transactions: Option<u64>,
-    /// A terminal whose transaction ends in an error other than a serialization failure or deadlock
-    /// goes, as a client of pgbench does.
-    pub leave_on_error: bool,
+    /// What follows when a transaction ends in an error other than a serialization failure or deadlock.
+    pub after_error: AfterError,
     /// Each terminal keeps to a connection of its own; there must be as many of either.
     pub own_connections: bool,
     /// Each transaction has a new connection.
@@ -143,7 +154,7 @@ impl Options {
             rate: None,
             latency_limit: None,
             transactions: None,
-            leave_on_error: false,
+            after_error: AfterError::default(),
             own_connections: false,
             reconnect: false,
             no_connection_limit: Duration::from_secs(30),

@@ -80,7 +80,10 @@ impl<O> Inbox<O> {
     /// Feeds the sink until every recorder is gone; returns the CPU time that took, seconds.
     pub(crate) fn feed(self, sink: &mut dyn RowSink<O>, control: &Control) -> f64 {
         let mut sound = true;
-        for parcel in &self.receiver {
+        for (number, parcel) in self.receiver.iter().enumerate() {
+            if number == 0 {
+                sink.begins(control.started_at());
+            }
             let taken = match &parcel {
                 _ if !sound => Ok(()),
                 Parcel::Rows(rows) => sink.rows(rows),

@@ -1,5 +1,6 @@
 //! Where transactions go one by one.
 
+use std::time::SystemTime;
 use tenbin_record::{Outcome, TransactionRow};
 
 /// What a sink reports when it cannot go on.
@@ -32,6 +33,8 @@ pub struct DeferredRow<O> {
 /// An error ends the run; what was measured until then is kept. `finish` stays
 /// with the caller, who gets the sink back when the run is over.
 pub trait RowSink<O>: Send {
+    /// Told once, before the first transaction: the moment from which times are counted.
+    fn begins(&mut self, _at: SystemTime) {}
     /// Takes transactions of all phases: in order of completion for one thread of the
     /// emulator, in any order between threads.
     fn rows(&mut self, rows: &[TransactionRow]) -> Result<(), SinkError>;

@@ -61,7 +61,17 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        let bench = std::env::args_os()
+            .nth(1)
+            .is_some_and(|name| name == "bench");
+        let error = if bench {
+            cmd::bench::explained(error)
+        } else {
+            error
+        };
+        error.exit()
+    });
     match &cli.command {
         // It answers signals in its own way, and starts no server that would have to be cleared away.
         Command::Tpmonitor(args) => return exit::finish(cmd::tpmonitor::run(args)),

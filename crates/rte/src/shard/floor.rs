@@ -6,6 +6,7 @@ use super::timers::{Timers, Who};
 use super::{Common, Share};
 use crate::clock::nanoseconds;
 use crate::control::Span;
+use crate::options::AfterError;
 use crate::recorder::Recorder;
 use std::collections::VecDeque;
 use tenbin_record::Outcome;
@@ -450,11 +451,14 @@ impl<'a, W: Workload> Floor<'a, W> {
         let state = &mut self.seats[seat as usize].state;
         self.common.workload.take_back(state, input);
         if let Err(failure) = executed
-            && self.common.options.leave_on_error
+            && self.common.options.after_error != AfterError::GoOn
             && failure.outcome != Outcome::SerializationFailure
         {
             self.open -= 1;
             self.books.left += 1;
+            if self.common.options.after_error == AfterError::EndRun {
+                self.common.control.hurry();
+            }
             return self.leave(seat);
         }
         let think_ns = self.rest(seat, served.done_ns);

@@ -5,7 +5,7 @@ use crate::support::toy::{Ops, Step, Toy};
 use crate::support::{options, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tenbin_rte::{Driven, Options, Rate};
+use tenbin_rte::{AfterError, Driven, Options, Rate};
 use tenbin_stub::Stub;
 use tenbin_wire::Target;
 
@@ -117,7 +117,7 @@ fn terminals_that_leave_on_errors_end_the_run_when_all_are_gone() {
     let failing = Toy::new(&[Step::new("fail", &["BEGIN", "SELECT 1/0"])]);
     let options = Options {
         duration: Duration::from_hours(1),
-        leave_on_error: true,
+        after_error: AfterError::Leave,
         own_connections: true,
         ..options(3, 3)
     };

@@ -1,17 +1,19 @@
 //! `tenbin bench`: pgbench's command line, on tenbin's driver.
 
+use crate::bank::args::TableArgs;
 use crate::exit::{Answer, Failure, Result};
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
 use crate::script::args::ScriptArgs;
-use crate::script::{self, Asked, Form, Lines, ScriptRun};
+use crate::script::{self, Asked, Form, Lines, Log, ScriptRun};
 use crate::signals;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 use tenbin_pgbench::Protocol;
-use tenbin_rte::{Driven, Ended, Options, Rate};
+use tenbin_rte::{AfterError, Driven, Ended, Options, Rate, RowSink};
 use tenbin_server::signals::Graceful;
 use tenbin_workload::script::ScriptTally;
 
@@ -101,9 +103,14 @@ struct RunArgs {
     /// Let scripts run \shell and \setshell
     #[arg(long)]
     allow_shell: bool,
-    /// No VACUUM before the run
-    #[arg(short, long)]
-    no_vacuum: bool,
+    #[command(flatten)]
+    vacuum: VacuumArgs,
+    /// End the run when a client leaves because of an error
+    #[arg(long)]
+    exit_on_abort: bool,
+    /// Print a built-in script, and do nothing else
+    #[arg(long, value_name = "NAME")]
+    show_script: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -117,6 +124,11 @@ struct DataArgs {
     /// With -i, drop and make again what an earlier load of tenbin made
     #[arg(long, requires = "initialize")]
     replace: bool,
+    #[command(flatten)]
+    form: FormArgs,
+    /// With -i, no progress
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 #[derive(clap::Args)]
@@ -130,11 +142,51 @@ struct ShowArgs {
     /// With --format pgbench, a line on standard error every so many seconds
     #[arg(short = 'P', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     progress: Option<u32>,
+    /// Times of these lines in seconds since 1970
+    #[arg(long, requires = "progress")]
+    progress_timestamp: bool,
     /// With --format pgbench, failures by kind
     #[arg(long)]
     failures_detailed: bool,
     #[command(flatten)]
+    log: LogArgs,
+    #[command(flatten)]
     output: OutputArgs,
+}
+
+#[derive(clap::Args)]
+struct VacuumArgs {
+    /// No VACUUM before the run
+    #[arg(short, long)]
+    no_vacuum: bool,
+    /// VACUUM ANALYZE of `pgbench_accounts`, too, before the run
+    #[arg(short = 'v', long, conflicts_with = "no_vacuum")]
+    vacuum_all: bool,
+}
+
+/// How tables are made.
+#[derive(clap::Args)]
+struct FormArgs {
+    /// How full the pages of the tables that are made are, percent, 10 to 100
+    #[arg(short = 'F', long, value_name = "PERCENT", default_value = "100", value_parser = clap::value_parser!(u8).range(10..=100))]
+    fillfactor: u8,
+    /// Give the tables that are made foreign keys
+    #[arg(long)]
+    foreign_keys: bool,
+}
+
+#[derive(clap::Args)]
+struct LogArgs {
+    /// With --format pgbench, a line for each transaction in `pgbench_log.PID` (otherwise they are in
+    /// the run directory)
+    #[arg(short, long)]
+    log: bool,
+    /// What the log is called instead of `pgbench_log`
+    #[arg(long, value_name = "PREFIX", requires = "log")]
+    log_prefix: Option<String>,
+    /// Share of the transactions that are logged, above 0 to 1
+    #[arg(long, value_name = "SHARE", requires = "log", value_parser = share)]
+    sampling_rate: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -153,15 +205,71 @@ Examples:
   tenbin bench -f mine.sql@3 -S -R 500 -L 20 -T 60 mydb      an open loop of two scripts
 
 Differences from pgbench: -s makes the embedded server's tables; the seed is 42 unless
-given; pgbench_history is not emptied before a run.
+given; pgbench_history is not emptied before a run; -l writes one log for all threads.
 
 Exit status: 0 done; 1 an open loop missed or skipped transactions; 2 bad input, or
 clients left because of an error; 3 the environment lacks something; 4 interrupted.";
+
+/// Options of pgbench's that are not here, and what there is instead.
+const ABSENT: [(&[&str], &str); 7] = [
+    (
+        &["-I", "--init-steps"],
+        "-i makes tables, rows, keys and statistics in one go; for other steps make them with pgbench, whose tables tenbin runs on as well",
+    ),
+    (
+        &[
+            "--unlogged-tables",
+            "--tablespace",
+            "--index-tablespace",
+            "--partitions",
+            "--partition-method",
+        ],
+        "make such tables with pgbench -i; tenbin runs on them as well",
+    ),
+    (
+        &["--aggregate-interval"],
+        "without --format pgbench the report shows the run second by second; -l has every transaction",
+    ),
+    (
+        &["--verbose-errors"],
+        "the first message of each kind of error is in the report, and in run.json",
+    ),
+    (
+        &["--debug"],
+        "a log of the server (log_statement) shows what is sent",
+    ),
+    (&["-V"], "see tenbin --version"),
+    (&["-?"], "see --help"),
+];
+
+/// An option of pgbench's that is not here is answered by what there is instead, not by a guess.
+pub(crate) fn explained(error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let name = given.split('=').next().unwrap_or(given);
+    let known = ABSENT.iter().find(|(names, _)| names.contains(&name));
+    match known {
+        Some((_, instead)) if error.kind() == ErrorKind::UnknownArgument => {
+            let message = format!("tenbin bench has no {name}: {instead}\n");
+            clap::Error::raw(ErrorKind::UnknownArgument, message)
+        }
+        _ => error,
+    }
+}
 
 pub(crate) fn milliseconds(text: &str) -> std::result::Result<Duration, String> {
     let limit = text.parse().ok().filter(|ms: &f64| *ms > 0.0);
     let limit = limit.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
     limit.ok_or_else(|| "give milliseconds, above 0".to_owned())
+}
+
+fn share(text: &str) -> std::result::Result<f64, String> {
+    let share = text
+        .parse()
+        .ok()
+        .filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "give a share, above 0 to 1".to_owned())
 }
 
 fn seed(text: &str) -> std::result::Result<u64, String> {
@@ -177,6 +285,21 @@ fn seed(text: &str) -> std::result::Result<u64, String> {
 }
 
 pub(crate) fn run(args: &Args) -> Result {
+    if let Some(name) = &args.run.show_script {
+        let script = tenbin_pgbench::builtin(name)?;
+        print!(
+            "-- {}: {}\n{}",
+            script.name, script.description, script.text
+        );
+        return Ok(Answer::Yes);
+    }
+    if args.scripts.asks_for_list() {
+        println!("Available builtin scripts:");
+        for script in tenbin_pgbench::BUILTINS {
+            println!("  {:>13}: {}", script.name, script.description);
+        }
+        return Ok(Answer::Yes);
+    }
     let asked = args.asked()?;
     let which = args.which();
     if args.data.initialize {
@@ -193,12 +316,33 @@ pub(crate) fn run(args: &Args) -> Result {
     }
 }
 
+impl DataArgs {
+    fn tables(&self) -> TableArgs {
+        TableArgs {
+            fillfactor: self.form.fillfactor,
+            foreign_keys: self.form.foreign_keys,
+            replace: self.replace,
+            ..script::plain_tables()
+        }
+    }
+}
+
 impl Args {
     fn asked(&self) -> Result<Asked> {
         let run = &self.run;
         if run.max_tries == 0 && run.latency_limit.is_none() && run.time.is_none() {
             return Err(Failure::bad_input(
                 "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
+            ));
+        }
+        if self.show.log.log && self.show.format == Format::Tenbin {
+            return Err(Failure::bad_input(
+                "-l goes with --format pgbench; without it, every transaction is in transactions.parquet of the run directory",
+            ));
+        }
+        if self.show.log.log && self.show.failures_detailed {
+            return Err(Failure::bad_input(
+                "the log does not tell serialization failures from deadlocks: leave out -l or --failures-detailed",
             ));
         }
         let each = run.transactions.unwrap_or(10);
@@ -218,7 +362,11 @@ impl Args {
                 0 => u32::MAX,
                 tries => tries,
             },
-            leave_on_error: true,
+            after_error: if run.exit_on_abort {
+                AfterError::EndRun
+            } else {
+                AfterError::Leave
+            },
             own_connections: true,
             reconnect: run.connect,
             ..Options::new(run.client, run.client, duration)
@@ -277,7 +425,8 @@ impl Args {
         let stop = signals::stop_flag()?;
         let place = Place::open(which, &self.setup, 0, Vec::new(), true)?;
         let scale = self.data.scale.unwrap_or(1);
-        script::make_tables(&place, scale, self.data.replace, &stop, false)?;
+        let tables = self.data.tables();
+        script::make_tables(&place, scale, &tables, &stop, self.data.quiet)?;
         println!("pgbench's tables are made at scale {scale}");
         Ok(Answer::Yes)
     }
@@ -285,9 +434,10 @@ impl Args {
     /// Tables where they are to be made, the scale, the vacuum.
     fn prepare(&self, place: &Place, asked: Asked, stop: &AtomicBool) -> Result<ScriptRun> {
         let quiet = self.show.output.json || self.show.format == Format::Pgbench;
-        let scale = script::ready(place, &asked.program, self.data.scale, stop, quiet)?;
-        if !self.run.no_vacuum {
-            script::vacuum(place)?;
+        let (given, tables) = (self.data.scale, self.data.tables());
+        let scale = script::ready(place, &asked.program, given, &tables, stop, quiet)?;
+        if !self.run.vacuum.no_vacuum {
+            script::vacuum(place, self.run.vacuum.vacuum_all)?;
         }
         Ok(asked.run(scale))
     }
@@ -356,7 +506,18 @@ impl Args {
     ) -> Result<(ScriptRun, Driven<ScriptTally>)> {
         let run = self.prepare(place, asked, stop)?;
         let options = &run.asked.options;
-        let mut lines = self.show.progress.map(|s| Lines::new(s, options));
+        let stamped = self.show.progress_timestamp;
+        let mut lines = self.show.progress.map(|s| Lines::new(s, stamped, options));
+        let prefix = self.show.log.log_prefix.as_deref().unwrap_or("pgbench_log");
+        let create = || {
+            Log::create(
+                prefix,
+                self.show.log.sampling_rate,
+                self.run.random_seed,
+                options,
+            )
+        };
+        let mut log = self.show.log.log.then(create).transpose()?;
         let mut progress = |progress: &tenbin_rte::Progress<'_>| {
             if let Some(lines) = &mut lines {
                 lines.update(progress);
@@ -366,10 +527,11 @@ impl Args {
             &run.scripts,
             &place.server.target,
             options,
-            None,
+            log.as_mut().map(|log| log as &mut dyn RowSink<_>),
             &mut progress,
             stop,
         )?;
+        log.map_or(Ok(()), Log::finish)?;
         Ok((run, driven))
     }
 }

@@ -10,7 +10,7 @@ struct Raw {
     /// Script, and its weight beside the others; - is standard input; may be repeated
     #[arg(short, long, value_name = "FILE[@WEIGHT]", action = ArgAction::Append)]
     file: Vec<String>,
-    /// Built-in script: tpcb-like, simple-update or select-only; may be repeated
+    /// Built-in script: tpcb-like, simple-update or select-only, or list; may be repeated
     #[arg(short, long, value_name = "NAME[@WEIGHT]", action = ArgAction::Append)]
     builtin: Vec<String>,
     /// The same as -b select-only
@@ -35,6 +35,11 @@ impl ScriptArgs {
     /// Scripts in files.
     pub(crate) fn files(files: &[String]) -> Self {
         Self(files.iter().cloned().map(Script::File).collect())
+    }
+
+    /// Whether what there is to choose from is asked for (`-b list`).
+    pub(crate) fn asks_for_list(&self) -> bool {
+        self.0.contains(&Script::Builtin("list".to_owned()))
     }
 
     /// All of them with their definitions; without any, pgbench's default.

@@ -17,25 +17,29 @@ const TABLES: [&str; 4] = [
     "pgbench_tellers",
 ];
 
-/// Makes pgbench's tables; those that are there are dropped only if tenbin made them and `replace`.
-pub(crate) fn make_tables(
-    place: &Place,
-    scale: u32,
-    replace: bool,
-    stop: &AtomicBool,
-    quiet: bool,
-) -> Result<()> {
-    let tables = TableArgs {
+/// Tables as `pgbench -i` makes them where nothing else is said.
+pub(crate) fn plain_tables() -> TableArgs {
+    TableArgs {
         load_threads: None,
         fillfactor: 100,
         foreign_keys: false,
-        replace,
-    };
+        replace: false,
+    }
+}
+
+/// Makes pgbench's tables; those that are there are dropped only if tenbin made them and that is asked for.
+pub(crate) fn make_tables(
+    place: &Place,
+    scale: u32,
+    tables: &TableArgs,
+    stop: &AtomicBool,
+    quiet: bool,
+) -> Result<()> {
     let asked = Asked {
         size: Size::pgbench(scale),
         explicit: true,
     };
-    bank::load(place, Design::Pgbench, asked, &tables, false, stop, quiet)?;
+    bank::load(place, Design::Pgbench, asked, tables, false, stop, quiet)?;
     Ok(())
 }
 
@@ -49,14 +53,19 @@ fn existing(client: &mut Client) -> Result<Vec<String>> {
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// Vacuums the two small tables, if they are there, as pgbench does before it begins. The history
-/// keeps its rows, which pgbench removes.
-pub(crate) fn vacuum(place: &Place) -> Result<()> {
+/// Vacuums the two small tables, if they are there, as pgbench does before it begins, and with
+/// `accounts` the large one, too. The history keeps its rows, which pgbench removes.
+pub(crate) fn vacuum(place: &Place, accounts: bool) -> Result<()> {
     let mut client = place.server.connect()?;
     let there = existing(&mut client)?;
-    for table in ["pgbench_branches", "pgbench_tellers"] {
-        if there.iter().any(|name| name == table) {
-            client.batch_execute(&format!("VACUUM {table}"))?;
+    for (table, command) in [
+        ("pgbench_branches", "VACUUM"),
+        ("pgbench_tellers", "VACUUM"),
+        ("pgbench_accounts", "VACUUM ANALYZE"),
+    ] {
+        let wanted = accounts || table != "pgbench_accounts";
+        if wanted && there.iter().any(|name| name == table) {
+            client.batch_execute(&format!("{command} {table}"))?;
         }
     }
     Ok(())
@@ -68,11 +77,12 @@ pub(crate) fn ready(
     place: &Place,
     program: &Program,
     given: Option<u32>,
+    tables: &TableArgs,
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<u32> {
     if place.server.origin != Origin::Dsn {
-        make_tables(place, given.unwrap_or(1), false, stop, quiet)?;
+        make_tables(place, given.unwrap_or(1), tables, stop, quiet)?;
     }
     if !program.uses_builtin() {
         return Ok(given.unwrap_or(1));

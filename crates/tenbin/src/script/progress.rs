@@ -1,6 +1,7 @@
 //! Progress in pgbench's own words (`-P`).
 
 use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
 use tenbin_rte::{KindProgress, Progress};
 
 /// Prints a line every so many seconds, on standard error.
@@ -8,6 +9,13 @@ pub(crate) struct Lines {
     every_s: i64,
     told_s: i64,
     told: Totals,
+    /// Lines begin with the time of day.
+    stamped: bool,
+    columns: Columns,
+}
+
+/// What only some options have a line tell.
+struct Columns {
     throttled: bool,
     limited: bool,
     retrying: bool,
@@ -44,25 +52,35 @@ impl Totals {
 
 impl Lines {
     /// Every `every_s` seconds; the rest of a line depends on what was asked for.
-    pub(crate) fn new(every_s: u32, options: &tenbin_rte::Options) -> Self {
+    pub(crate) fn new(every_s: u32, stamped: bool, options: &tenbin_rte::Options) -> Self {
         Self {
             every_s: i64::from(every_s),
             told_s: 0,
             told: Totals::default(),
-            throttled: options.rate.is_some(),
-            limited: options.latency_limit.is_some(),
-            retrying: options.max_tries != 1,
+            stamped,
+            columns: Columns {
+                throttled: options.rate.is_some(),
+                limited: options.latency_limit.is_some(),
+                retrying: options.max_tries != 1,
+            },
         }
     }
 
     /// Takes a snapshot; prints when it is time to.
     pub(crate) fn update(&mut self, progress: &Progress<'_>) {
         if progress.whole_s - self.told_s >= self.every_s {
-            eprintln!("{}", self.line(progress.whole_s, progress.kinds));
+            let clock = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+            eprintln!("{}", self.line(progress.whole_s, clock, progress.kinds));
         }
     }
 
-    fn line(&mut self, now_s: i64, kinds: &[KindProgress]) -> String {
+    /// `clock`: since 1970.
+    fn line(&mut self, now_s: i64, clock: Duration, kinds: &[KindProgress]) -> String {
+        let at = if self.stamped {
+            format!("{}.{:03}", clock.as_secs(), clock.subsec_millis())
+        } else {
+            format!("{now_s}.0")
+        };
         let (now, told) = (Totals::of(kinds), self.told);
         let count = now.answered - told.answered;
         let per = |sum: f64| if count > 0 { sum / count as f64 } else { 0.0 };
@@ -70,18 +88,18 @@ impl Lines {
         let square_ms2 = per(now.response_square_ms2 - told.response_square_ms2);
         let deviation_ms = (square_ms2 - mean_ms * mean_ms).max(0.0).sqrt();
         let mut line = format!(
-            "progress: {now_s}.0 s, {:.1} tps, lat {mean_ms:.3} ms stddev {deviation_ms:.3}, {} failed",
+            "progress: {at} s, {:.1} tps, lat {mean_ms:.3} ms stddev {deviation_ms:.3}, {} failed",
             count as f64 / (now_s - self.told_s) as f64,
             now.errors - told.errors
         );
-        if self.throttled {
+        if self.columns.throttled {
             let lag_ms = per(now.wait_ms - told.wait_ms);
             let _ = write!(line, ", lag {lag_ms:.3} ms");
-            if self.limited {
+            if self.columns.limited {
                 let _ = write!(line, ", {} skipped", now.skipped - told.skipped);
             }
         }
-        if self.retrying {
+        if self.columns.retrying {
             let _ = write!(
                 line,
                 ", {} retried, {} retries",
@@ -97,13 +115,12 @@ impl Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_line_covers_what_came_since_the_last() {
         let mut options = tenbin_rte::Options::new(1, 1, Duration::from_secs(9));
         options.max_tries = 1;
-        let mut lines = Lines::new(2, &options);
+        let mut lines = Lines::new(2, false, &options);
         let mut kind = KindProgress {
             answered: 2,
             response_sum_ms: 4.0,
@@ -111,22 +128,33 @@ mod tests {
             ..KindProgress::default()
         };
         assert_eq!(
-            lines.line(2, &[kind]),
+            lines.line(2, Duration::ZERO, &[kind]),
             "progress: 2.0 s, 1.0 tps, lat 2.000 ms stddev 1.000, 0 failed"
         );
-        (lines.throttled, lines.limited, lines.retrying) = (true, true, true);
+        lines.columns = Columns {
+            throttled: true,
+            limited: true,
+            retrying: true,
+        };
         kind.answered += 4;
         kind.response_sum_ms += 20.0;
         kind.response_square_sum_ms2 += 100.0;
         kind.wait_sum_ms += 2.0;
         (kind.errors, kind.skipped, kind.retried, kind.retries) = (1, 3, 1, 5);
         assert_eq!(
-            lines.line(4, &[kind]),
+            lines.line(4, Duration::ZERO, &[kind]),
             "progress: 4.0 s, 2.0 tps, lat 5.000 ms stddev 0.000, 1 failed, lag 0.500 ms, 3 skipped, 1 retried, 5 retries"
         );
         assert_eq!(
-            lines.line(6, &[kind]),
+            lines.line(6, Duration::ZERO, &[kind]),
             "progress: 6.0 s, 0.0 tps, lat 0.000 ms stddev 0.000, 0 failed, lag 0.000 ms, 0 skipped, 0 retried, 0 retries"
+        );
+        lines.stamped = true;
+        let moment = Duration::from_millis(1_700_000_000_042);
+        let line = lines.line(8, moment, &[kind]);
+        assert!(
+            line.starts_with("progress: 1700000000.042 s, 0.0 tps"),
+            "{line}"
         );
     }
 }

@@ -11,6 +11,7 @@ mod pgbench;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant, SystemTime};
 use tempfile::TempDir;
 use tenbin_server::{Embedded, Options, Source};
 
@@ -494,4 +495,229 @@ fn an_overloaded_open_loop_shows_what_it_missed() {
     assert_eq!(run["result"]["audit"][0]["verdict"], "FAIL");
     let kind = &run["result"]["transactions"][path.to_str().unwrap()];
     assert!(kind["wait_ms"]["max"].as_f64().unwrap() > 500.0, "{kind}");
+}
+
+/// The columns of a log, by client; every line is of a moment around now.
+fn read_log(folder: &Path) -> Vec<Vec<u64>> {
+    let now_s = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    let mut lines = Vec::new();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        for line in std::fs::read_to_string(&path).unwrap().lines() {
+            let columns = line.split(' ').map(|word| word.parse().unwrap());
+            lines.push(columns.collect::<Vec<u64>>());
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+    assert!(
+        lines
+            .iter()
+            .all(|line| (now_s - 60..=now_s + 1).contains(&line[4]) && line[5] < 1_000_000),
+        "{lines:?}"
+    );
+    lines.sort();
+    lines
+}
+
+#[test]
+fn the_log_has_a_line_for_each_transaction_as_pgbench_writes_it() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let prefix = folder.path().join("log").display().to_string();
+    let flags: [&[&str]; 2] = [
+        &["-S", "-c", "3", "-t", "20"],
+        &[
+            "-S",
+            "-N",
+            "-c",
+            "3",
+            "-t",
+            "20",
+            "-R",
+            "2000",
+            "--max-tries",
+            "4",
+        ],
+    ];
+    for flags in flags {
+        let log = ["-n", "-l", "--log-prefix", &prefix];
+        let ours = tenbin(&[&["bench", "--format", "pgbench"], &log[..], flags, &[&dsn]].concat());
+        assert!(ours.status.success(), "{ours:?}");
+        let ours = read_log(folder.path());
+        assert_eq!(ours.len(), 60);
+        // Client, number of its transaction; how many columns there are.
+        let fixed = |lines: &[Vec<u64>]| -> Vec<(u64, u64, usize)> {
+            let columns = lines.iter().map(|line| (line[0], line[1], line.len()));
+            columns.collect()
+        };
+        for (version, program) in pgbench::find() {
+            let mut command = Command::new(program);
+            let theirs = command.args(log).args(flags).arg(&dsn).output().unwrap();
+            assert!(theirs.status.success(), "{theirs:?}");
+            assert_eq!(fixed(&ours), fixed(&read_log(folder.path())), "{version}");
+        }
+        assert!(
+            ours.iter().all(|line| (1..60_000_000).contains(&line[2])),
+            "{ours:?}"
+        );
+        let scripts: std::collections::BTreeSet<u64> = ours.iter().map(|line| line[3]).collect();
+        assert_eq!(
+            scripts.len(),
+            flags
+                .iter()
+                .filter(|flag| ["-S", "-N"].contains(flag))
+                .count()
+        );
+    }
+}
+
+#[test]
+fn a_sample_of_the_log_is_smaller_and_a_log_without_a_place_is_refused() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let prefix = folder.path().join("log").display().to_string();
+    let run = |more: &[&str]| {
+        let fixed = [
+            "bench", "--format", "pgbench", "-n", "-S", "-t", "2000", "-l",
+        ];
+        tenbin(&[&fixed, more, &[&dsn]].concat())
+    };
+    let sampled = run(&["--log-prefix", &prefix, "--sampling-rate", "0.1"]);
+    assert!(sampled.status.success(), "{sampled:?}");
+    let lines = read_log(folder.path()).len();
+    assert!((100..320).contains(&lines), "{lines}");
+    let nowhere = folder.path().join("nowhere/log").display().to_string();
+    let refused = run(&["--log-prefix", &nowhere]);
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    assert!(text(&refused.stderr).contains("give another place with --log-prefix"));
+    let refused = run(&["--failures-detailed"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let refused = tenbin(&["bench", "-l", &dsn]);
+    assert!(text(&refused.stderr).contains("transactions.parquet"));
+}
+
+#[test]
+fn the_run_ends_with_the_first_client_that_leaves_where_that_is_asked_for() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("s.sql");
+    std::fs::write(&path, "SELECT 1 / :client_id;\n\\sleep 1 ms\n").unwrap();
+    let file = path.to_str().unwrap();
+    let output = tenbin(&[
+        "bench",
+        "-n",
+        "-c",
+        "3",
+        "-T",
+        "600",
+        "-f",
+        file,
+        "--exit-on-abort",
+        "--format",
+        "pgbench",
+        &dsn,
+    ]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("1 of 3 clients left") && said.contains("22012"),
+        "{said}"
+    );
+}
+
+#[test]
+fn built_in_scripts_are_shown_as_pgbench_shows_them() {
+    for (_, program) in pgbench::find() {
+        for name in ["tpcb-like", "simple-update", "select-only"] {
+            let show = format!("--show-script={name}");
+            let theirs = Command::new(&program).arg(&show).output().unwrap();
+            let ours = tenbin(&["bench", &show]);
+            assert_eq!(text(&ours.stdout).trim(), text(&theirs.stderr).trim());
+        }
+        let theirs = Command::new(&program)
+            .args(["-b", "list"])
+            .output()
+            .unwrap();
+        let ours = tenbin(&["bench", "-b", "list"]);
+        assert_eq!(text(&ours.stdout).trim(), text(&theirs.stderr).trim());
+    }
+}
+
+#[test]
+fn options_that_are_not_here_are_answered_by_what_there_is_instead() {
+    for (option, instead) in [
+        ("-I", "-i makes tables"),
+        ("--init-steps=dtg", "-i makes tables"),
+        ("--partitions=3", "make such tables with pgbench -i"),
+        ("--aggregate-interval=2", "second by second"),
+        ("--verbose-errors", "run.json"),
+    ] {
+        let refused = tenbin(&["bench", option]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(instead) && !said.contains("tip:"),
+            "{option}: {said}"
+        );
+    }
+    // What pgbench does not have either is answered as by any command.
+    let refused = tenbin(&["bench", "--nosuch"]);
+    assert!(text(&refused.stderr).contains("unexpected argument"));
+}
+
+#[test]
+fn tables_are_made_as_asked_and_vacuumed_whole() {
+    let (server, dsn) = server();
+    let made = tenbin(&[
+        "bench",
+        "-i",
+        "-q",
+        "-s",
+        "1",
+        "-F",
+        "70",
+        "--foreign-keys",
+        "--replace",
+        "--dsn",
+        &dsn,
+    ]);
+    assert!(made.status.success(), "{made:?}");
+    assert_eq!(text(&made.stderr), "");
+    let mut client = server.connect().unwrap();
+    let row = client
+        .query_one(
+            "SELECT (SELECT reloptions::text FROM pg_class WHERE relname = 'pgbench_accounts'),
+                    (SELECT count(*) FROM pg_constraint WHERE contype = 'f')",
+            &[],
+        )
+        .unwrap();
+    assert_eq!(
+        (row.get::<_, &str>(0), row.get::<_, i64>(1)),
+        ("{fillfactor=70}", 5)
+    );
+    let mut counts = || {
+        let row = client.query_one(
+            "SELECT vacuum_count, analyze_count FROM pg_stat_user_tables
+             WHERE relname = 'pgbench_accounts'",
+            &[],
+        );
+        let row = row.unwrap();
+        (row.get::<_, i64>(0), row.get::<_, i64>(1))
+    };
+    // The server counts them a moment later.
+    let mut reach = |wanted: (i64, i64)| {
+        let until = Instant::now() + Duration::from_secs(20);
+        while counts() < wanted {
+            assert!(Instant::now() < until, "{wanted:?}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        counts()
+    };
+    let before = reach((0, 1));
+    let ran = tenbin(&["bench", "-v", "-t", "1", "--format", "pgbench", &dsn]);
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(
+        reach((before.0 + 1, before.1 + 1)),
+        (before.0 + 1, before.1 + 1)
+    );
 }

@@ -136,7 +136,14 @@ pub(super) fn run(args: &Args) -> Result {
     };
     let quiet = args.output.json;
     let ran = measure(command, |place, stop| {
-        let scale = script::ready(place, &asked.program, load.scale, stop, quiet)?;
+        let scale = script::ready(
+            place,
+            &asked.program,
+            load.scale,
+            &script::plain_tables(),
+            stop,
+            quiet,
+        )?;
         Ok(asked.run(scale))
     })?;
     show(&ran, &args.output)
