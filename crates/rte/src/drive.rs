@@ -9,9 +9,9 @@ use crate::options::{Options, Processors};
 use crate::progress::{KindProgress, Phase, Progress};
 use crate::recorder::recorder;
 use crate::result::{Connections, Driven, Ended, KindResult, Usage};
+use crate::scheduling;
 use crate::shard::{Books, Common, Shard, Share};
 use crate::sink::RowSink;
-use crate::slice;
 use crate::usage::rss_max_bytes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::panic::resume_unwind;
@@ -111,10 +111,12 @@ fn in_threads<W: Workload>(
             let share = Share::new(index, common.options, any_deferred);
             let (recorder, over) = (recorder.clone(), Over(tell.clone()));
             named("tenbin-rte").spawn_scoped(scope, move || {
-                if common.options.has_moments() {
-                    // Refused, it costs lateness, which is measured and printed.
-                    let _ = slice::ask_for_short_slices();
-                }
+                // Refused, the one costs lateness, which is measured and printed, the other CPU.
+                let _ = if common.options.has_moments() {
+                    scheduling::ask_for_short_slices()
+                } else {
+                    scheduling::ask_to_wait_for_turns()
+                };
                 let shard = Shard::new(common, share, recorder)?;
                 shard.run(|| over.say(Note::Ready))
             })

@@ -35,9 +35,9 @@ mod options;
 mod progress;
 mod recorder;
 mod result;
+mod scheduling;
 mod shard;
 mod sink;
-mod slice;
 mod usage;
 
 pub use drive::drive;
@@ -45,6 +45,6 @@ pub use error::{DriveError, RunError};
 pub use options::{AfterError, Options, Pacing, Processors, Rate, Statements};
 pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
 pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
+pub use scheduling::ask_for_short_slices;
 pub use sink::{DeferredRow, RowSink, SinkError};
-pub use slice::ask_for_short_slices;
 pub use tenbin_workload::times::Times;
