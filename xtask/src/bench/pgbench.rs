@@ -88,16 +88,19 @@ impl Bench<'_> {
 
     /// Interleaved runs of both.
     fn beside(&self, what: &str, target: &str, options: &[&str]) -> Result<Vec<(Ran, Ran)>> {
-        let mut ran = Vec::new();
-        for pair in 0..self.pairs {
-            self.tidy()?;
-            let ours = ours(target, options)?;
-            self.tidy()?;
-            let theirs = self.theirs(target, options)?;
-            eprintln!("{what}, pair {pair}: tenbin {ours:?}, pgbench {theirs:?}");
-            ran.push((ours, theirs));
-        }
-        Ok(ran)
+        let pairs = 0..self.pairs;
+        let pair = |pair| self.pair(&format!("{what}, pair {pair}"), target, options);
+        pairs.map(pair).collect()
+    }
+
+    /// A run of each.
+    fn pair(&self, what: &str, target: &str, options: &[&str]) -> Result<(Ran, Ran)> {
+        self.tidy()?;
+        let ours = ours(target, options)?;
+        self.tidy()?;
+        let theirs = self.theirs(target, options)?;
+        eprintln!("{what}: tenbin {ours:?}, pgbench {theirs:?}");
+        Ok((ours, theirs))
     }
 
     /// Every run begins alike: no dead rows of the last one, and as far from the next checkpoint.
@@ -166,15 +169,20 @@ impl Bench<'_> {
         ])
     }
 
-    /// A thousand connections: memory, and what is left of the throughput of a hundred.
+    /// A thousand connections: memory, and what is left of the throughput of a hundred, which is
+    /// measured next to it each time, as machines are not the same from one minute to another.
     fn many(&self) -> Result<Vec<Row>> {
         let tcp = self.dsn(Place::Tcp, true)?;
-        let at = |clients: &str, seconds: &str| {
+        let at = |pair: usize, clients: &str, seconds: &str| {
             let options = ["-S", "-c", clients, "-T", seconds];
-            let what = format!("-S prepared, {clients} clients, TCP");
-            self.beside(&what, &tcp, &options)
+            let what = format!("-S prepared, {clients} clients, TCP, pair {pair}");
+            self.pair(&what, &tcp, &options)
         };
-        let (hundred, thousand) = (at("100", SECONDS)?, at("1000", MANY_SECONDS)?);
+        let (mut hundred, mut thousand) = (Vec::new(), Vec::new());
+        for pair in 0..self.pairs {
+            hundred.push(at(pair, "100", SECONDS)?);
+            thousand.push(at(pair, "1000", MANY_SECONDS)?);
+        }
         let left: Vec<(f64, f64)> = std::iter::zip(&hundred, &thousand)
             .map(|(few, many)| (many.0.tps / few.0.tps, many.1.tps / few.1.tps))
             .collect();
