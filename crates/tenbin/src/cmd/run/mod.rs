@@ -1,9 +1,7 @@
-//! `tenbin run`: a server, a load on it, a result. One file a workload.
+//! `tenbin run`: a server, a load on it, a result. One file a workload, but that those of the bank share one.
 
-mod mix;
+mod bank;
 mod script;
-mod tpca;
-mod tpcb;
 mod tpcc;
 mod tpch;
 
@@ -21,10 +19,16 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Workload {
     Tpcc(Box<tpcc::Args>),
-    Tpcb(Box<tpcb::Args>),
-    Tpca(Box<tpca::Args>),
+    /// TPC-B as pgbench has it: its tables, its transaction, statement by statement
+    #[command(after_help = bank::TPCB_HELP)]
+    Tpcb(Box<bank::Tpcb>),
+    /// TPC-A, revision 2.0 (derived from it, and unaudited): terminals of a bank, with think times
+    #[command(after_help = bank::TPCA_HELP)]
+    Tpca(Box<bank::Tpca>),
     Tpch(Box<tpch::Args>),
-    Mix(Box<mix::Args>),
+    /// Reads and updates of pgbench's accounts in any proportion
+    #[command(after_help = bank::MIX_HELP)]
+    Mix(Box<bank::Mix>),
     Script(Box<script::Args>),
     /// A script's file, and `script`'s arguments
     #[command(external_subcommand)]
@@ -34,10 +38,10 @@ enum Workload {
 pub(crate) fn run(args: Args) -> Result {
     match args.workload {
         Workload::Tpcc(args) => tpcc::run(&args),
-        Workload::Tpcb(args) => tpcb::run(&args),
-        Workload::Tpca(args) => tpca::run(&args),
+        Workload::Tpcb(args) => bank::tpcb(&args),
+        Workload::Tpca(args) => bank::tpca(&args),
         Workload::Tpch(args) => tpch::run(&args),
-        Workload::Mix(args) => mix::run(&args),
+        Workload::Mix(args) => bank::mix(&args),
         Workload::Script(args) => script::run(&args),
         Workload::File(words) => script::run(&script::parse(words)?),
     }
