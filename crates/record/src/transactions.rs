@@ -16,8 +16,10 @@ pub enum Outcome {
     RolledBack,
     /// Accepted for later execution (TPC-C's Delivery).
     Deferred,
-    /// Given up after a serialization failure or a deadlock on every attempt.
+    /// Given up after a serialization failure (40001), the last of all attempts.
     SerializationFailure,
+    /// Given up after a deadlock (40P01), the last of all attempts.
+    Deadlock,
     /// The server answered with another error.
     ServerError,
     /// The connection was lost.
@@ -26,11 +28,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome, in the order of its number.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Committed,
         Self::RolledBack,
         Self::Deferred,
         Self::SerializationFailure,
+        Self::Deadlock,
         Self::ServerError,
         Self::ConnectionLost,
     ];
@@ -43,6 +46,7 @@ impl Outcome {
             Self::RolledBack => "rolled_back",
             Self::Deferred => "deferred",
             Self::SerializationFailure => "serialization_failure",
+            Self::Deadlock => "deadlock",
             Self::ServerError => "server_error",
             Self::ConnectionLost => "connection_lost",
         }
@@ -51,10 +55,13 @@ impl Outcome {
     /// Whether the transaction failed: neither done, nor rolled back as intended, nor put off.
     #[must_use]
     pub fn is_error(self) -> bool {
-        matches!(
-            self,
-            Self::SerializationFailure | Self::ServerError | Self::ConnectionLost
-        )
+        self.is_conflict() || matches!(self, Self::ServerError | Self::ConnectionLost)
+    }
+
+    /// Whether others were in its way, so that another attempt may succeed.
+    #[must_use]
+    pub fn is_conflict(self) -> bool {
+        matches!(self, Self::SerializationFailure | Self::Deadlock)
     }
 }
 

@@ -212,7 +212,7 @@ impl<W: Workload> Shard<'_, W> {
                 Ok(_) => left_open(),
                 Err(error) => failure(error),
             };
-            let again = failure.outcome == Outcome::SerializationFailure
+            let again = failure.outcome.is_conflict()
                 && retries + 1 < self.common.options.max_tries
                 && !self.beyond_limit(served.due_ns)
                 && self.settle(session).await;
@@ -263,7 +263,8 @@ fn failure(error: Error) -> Failure {
     match error {
         Error::Server { sqlstate, .. } => Failure {
             outcome: match sqlstate.as_str() {
-                "40001" | "40P01" => Outcome::SerializationFailure,
+                "40001" => Outcome::SerializationFailure,
+                "40P01" => Outcome::Deadlock,
                 _ => Outcome::ServerError,
             },
             sqlstate,

@@ -452,7 +452,7 @@ impl<'a, W: Workload> Floor<'a, W> {
         self.common.workload.take_back(state, input);
         if let Err(failure) = executed
             && self.common.options.after_error != AfterError::GoOn
-            && failure.outcome != Outcome::SerializationFailure
+            && !failure.outcome.is_conflict()
         {
             self.open -= 1;
             self.books.left += 1;

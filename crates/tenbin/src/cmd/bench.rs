@@ -340,11 +340,6 @@ impl Args {
                 "-l goes with --format pgbench; without it, every transaction is in transactions.parquet of the run directory",
             ));
         }
-        if self.show.log.log && self.show.failures_detailed {
-            return Err(Failure::bad_input(
-                "the log does not tell serialization failures from deadlocks: leave out -l or --failures-detailed",
-            ));
-        }
         let each = run.transactions.unwrap_or(10);
         // Long enough for any number of transactions, which end the run.
         let year = Duration::from_hours(24 * 365);
@@ -514,6 +509,7 @@ impl Args {
                 prefix,
                 self.show.log.sampling_rate,
                 self.run.random_seed,
+                self.show.failures_detailed,
                 options,
             )
         };

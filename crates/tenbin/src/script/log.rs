@@ -23,15 +23,18 @@ pub(crate) struct Log<W: Write> {
     /// The columns that only some options have.
     lag: bool,
     retries: bool,
+    /// What others were in the way of is named by how they were.
+    failures_detailed: bool,
 }
 
 impl Log<BufWriter<File>> {
     /// Begins `PREFIX.PID`, which must not be there yet. `sampling_rate`: the share that is logged,
-    /// from 0 to 1, drawn from `seed`.
+    /// from 0 to 1, drawn from `seed`. `failures_detailed`: deadlocks are told from other failures.
     pub(crate) fn create(
         prefix: &str,
         sampling_rate: Option<f64>,
         seed: u64,
+        failures_detailed: bool,
         options: &Options,
     ) -> Result<Self> {
         let path = PathBuf::from(format!("{prefix}.{}", std::process::id()));
@@ -46,13 +49,20 @@ impl Log<BufWriter<File>> {
             BufWriter::new(file),
             sampling_rate,
             seed,
+            failures_detailed,
             options,
         ))
     }
 }
 
 impl<W: Write> Log<W> {
-    fn new(to: W, sampling_rate: Option<f64>, seed: u64, options: &Options) -> Self {
+    fn new(
+        to: W,
+        sampling_rate: Option<f64>,
+        seed: u64,
+        failures_detailed: bool,
+        options: &Options,
+    ) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "a share is at most 1")]
         let millionths = |share: f64| (share * MILLION as f64) as i64;
         Self {
@@ -62,6 +72,7 @@ impl<W: Write> Log<W> {
             sampling: sampling_rate.map(|share| (millionths(share), Xoroshiro128::new(seed))),
             lag: options.rate.is_some(),
             retries: options.max_tries != 1,
+            failures_detailed,
         }
     }
 
@@ -83,10 +94,13 @@ impl<W: Write> Log<W> {
         }
         let us = |ns: u64| (ns + 500) / 1000;
         write!(self.to, "{} {done} ", row.terminal)?;
-        if row.outcome.is_error() {
-            self.to.write_all(b"failed")?;
-        } else {
-            write!(self.to, "{}", us(row.response_ns))?;
+        match row.outcome {
+            Outcome::SerializationFailure if self.failures_detailed => {
+                self.to.write_all(b"serialization")?;
+            }
+            Outcome::Deadlock if self.failures_detailed => self.to.write_all(b"deadlock")?,
+            outcome if outcome.is_error() => self.to.write_all(b"failed")?,
+            _ => write!(self.to, "{}", us(row.response_ns))?,
         }
         let began = self.began;
         let ended_ns = row.start_ns.saturating_add_unsigned(row.response_ns);
@@ -148,7 +162,7 @@ mod tests {
     }
 
     fn logged(sampling_rate: Option<f64>, options: &Options, rows: &[TransactionRow]) -> String {
-        let mut log = Log::new(Vec::new(), sampling_rate, 1, options);
+        let mut log = Log::new(Vec::new(), sampling_rate, 1, false, options);
         let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         RowSink::<()>::begins(&mut log, epoch);
         RowSink::<()>::rows(&mut log, rows).unwrap();

@@ -154,10 +154,26 @@ fn contend(script: &Path, tries: &str, dsn: &str) -> String {
     let given = [
         "bench", "-n", "--format", "pgbench", "-c", "4", "-t", "20", "-r",
     ];
+    let log = ["-l", "--log-prefix", &format!("{path}.log")];
     let more = ["--failures-detailed", "--max-tries", tries, "-f", path, dsn];
-    let output = tenbin(&[&given[..], &more].concat());
+    let output = tenbin(&[&given[..], &log, &more].concat());
     assert!(output.status.success(), "{output:?}");
     text(&output.stdout)
+}
+
+/// In the logs beside a script, how many lines have this word in place of a response time.
+fn logged(script: &Path, word: &str) -> u64 {
+    let logs = std::fs::read_dir(script.parent().unwrap()).unwrap();
+    let logs = logs
+        .map(|file| file.unwrap().path())
+        .filter(|path| path != script);
+    let count = |path| {
+        let text = std::fs::read_to_string(path).unwrap();
+        text.lines()
+            .filter(|line| line.split(' ').nth(2) == Some(word))
+            .count() as u64
+    };
+    logs.map(count).sum()
 }
 
 #[test]
@@ -186,6 +202,13 @@ fn deadlocks_are_counted_and_tried_again() {
     assert_eq!(done + failed, 80, "{once}");
     assert_eq!(number(&once, "number of deadlock failures: "), failed);
     assert_eq!(number(&once, "number of serialization failures: "), 0);
+    assert_eq!(
+        (
+            logged(&script, "deadlock"),
+            logged(&script, "serialization")
+        ),
+        (failed, 0)
+    );
 
     let again = contend(&script, "1000", &dsn);
     assert_eq!(number(&again, "number of failed transactions: "), 0);
@@ -218,6 +241,13 @@ fn failures_are_counted_by_kind_and_tried_again() {
     assert_eq!(done + failed, 80, "{once}");
     assert_eq!(number(&once, "number of serialization failures: "), failed);
     assert_eq!(number(&once, "number of deadlock failures: "), 0);
+    assert_eq!(
+        (
+            logged(&script, "deadlock"),
+            logged(&script, "serialization")
+        ),
+        (0, failed)
+    );
     let update = once.lines().find(|line| line.ends_with("n = n + 1;"));
     let of_update = update.unwrap().split_whitespace().nth(1).unwrap();
     assert_eq!(of_update, failed.to_string(), "{once}");
@@ -590,8 +620,6 @@ fn a_sample_of_the_log_is_smaller_and_a_log_without_a_place_is_refused() {
     let refused = run(&["--log-prefix", &nowhere]);
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
     assert!(text(&refused.stderr).contains("give another place with --log-prefix"));
-    let refused = run(&["--failures-detailed"]);
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let refused = tenbin(&["bench", "-l", &dsn]);
     assert!(text(&refused.stderr).contains("transactions.parquet"));
 }
