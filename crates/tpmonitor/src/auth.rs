@@ -2,12 +2,10 @@
 
 use crate::config::{Auth, ChannelBinding as Wanted, Kept, Secret};
 use crate::messages::{message, string};
-use crate::scram::{Exchange, Keys, Prover, Verifier, equal, random};
+use crate::scram::{Exchange, Keys, Proof, Prover, Verifier, equal, random};
 use md5::{Digest as _, Md5};
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{
-    ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256,
-};
+use postgres_protocol::authentication::sasl::{SCRAM_SHA_256, SCRAM_SHA_256_PLUS};
 use tenbin_wire::frames::split_string;
 
 /// A client's log-in under way.
@@ -46,8 +44,8 @@ impl Challenge {
             (Auth::Md5, None | Some(Kept::Plain(..) | Kept::Md5(_))) => {
                 let salt: [u8; 4] = random();
                 let hash = match kept {
-                    Some(Kept::Plain(password, _)) => {
-                        Some(hex(&Md5::digest([password, user].concat())))
+                    Some(Kept::Plain(password)) => {
+                        Some(hex(&Md5::digest([password.text(), user].concat())))
                     }
                     Some(Kept::Md5(hash)) => Some(hash.clone()),
                     _ => None,
@@ -68,9 +66,8 @@ impl Challenge {
                     out.push(0);
                 });
                 let verifier = match kept {
-                    Some(Kept::Plain(_, verifier) | Kept::Scram(verifier)) => {
-                        Some(Verifier::clone(verifier))
-                    }
+                    Some(Kept::Plain(password)) => Some(password.verifier().clone()),
+                    Some(Kept::Scram(verifier)) => Some(Verifier::clone(verifier)),
                     _ => None,
                 };
                 Some(Self::ScramFirst(Box::new(Exchange::new(verifier, binding))))
@@ -174,74 +171,26 @@ enum Binding {
     EndPoint(Vec<u8>),
 }
 
-/// A proof under way: from the password, or from what a client's own proof has shown.
-enum Proof {
-    Password(Box<ScramSha256>),
-    Keys(Box<Prover>),
-}
-
-impl Proof {
-    /// It and its first message.
-    fn begin(secret: Kept, binding: Binding) -> Option<(Self, Vec<u8>)> {
-        match secret {
-            Kept::Plain(password, _) => {
-                let binding = match binding {
-                    Binding::Unsupported => ChannelBinding::unsupported(),
-                    Binding::Unrequested => ChannelBinding::unrequested(),
-                    Binding::EndPoint(hash) => ChannelBinding::tls_server_end_point(hash),
-                };
-                let scram = ScramSha256::new(password.as_bytes(), binding);
-                let first = scram.message().to_vec();
-                Some((Self::Password(Box::new(scram)), first))
-            }
-            Kept::Keys(keys) => {
-                let (header, bound) = match binding {
-                    Binding::Unsupported => ("n,,", Vec::new()),
-                    Binding::Unrequested => ("y,,", Vec::new()),
-                    Binding::EndPoint(hash) => ("p=tls-server-end-point,,", hash),
-                };
-                let (prover, first) = Prover::new(*keys, header, &bound);
-                Some((Self::Keys(Box::new(prover)), first.into_bytes()))
-            }
-            Kept::Md5(_) | Kept::Scram(_) => None,
-        }
-    }
-
-    fn prove(&mut self, data: &[u8]) -> Result<Vec<u8>, String> {
+impl Binding {
+    /// The GS2 header, and what follows it.
+    fn said(self) -> (&'static str, Vec<u8>) {
         match self {
-            Self::Password(scram) => {
-                scram.update(data).map_err(|error| error.to_string())?;
-                Ok(scram.message().to_vec())
-            }
-            Self::Keys(prover) => {
-                let proof = prover.prove(data).ok_or_else(|| NONSENSE.to_owned())?;
-                Ok(proof.into_bytes())
-            }
+            Self::Unsupported => ("n,,", Vec::new()),
+            Self::Unrequested => ("y,,", Vec::new()),
+            Self::EndPoint(hash) => ("p=tls-server-end-point,,", hash),
         }
-    }
-
-    fn finish(self, data: &[u8]) -> Result<(), String> {
-        let why = match self {
-            Self::Password(mut scram) => match scram.finish(data) {
-                Ok(()) => return Ok(()),
-                Err(error) => error.to_string(),
-            },
-            Self::Keys(prover) if prover.is_answered(data) => return Ok(()),
-            Self::Keys(_) => "its signature is wrong".to_owned(),
-        };
-        Err(format!(
-            "the server could not prove that it knows the password: {why}"
-        ))
     }
 }
 
 const NONSENSE: &str = "the server's request for authentication makes no sense";
+const UNPROVEN: &str =
+    "the server could not prove that it knows the password: its signature is wrong";
 const UNBOUND: &str = "the server does not bind authentication to the encrypted connection, and channel_binding=require asks for it";
 
 /// The monitor's own log-in to a server.
 #[derive(Default)]
 pub(crate) struct Login {
-    scram: Option<Proof>,
+    scram: Option<Box<Prover>>,
     bound: bool,
 }
 
@@ -290,26 +239,31 @@ impl Login {
             10 => {
                 let (mechanism, binding) = channel.choose(data)?;
                 self.bound = mechanism == SCRAM_SHA_256_PLUS;
-                let kept = secret.map(|secret| secret.0.clone());
-                let begun = kept.and_then(|kept| Proof::begin(kept, binding));
-                let (scram, first) = begun.ok_or_else(unknown)?;
+                let proof = match secret.map(|secret| &secret.0) {
+                    Some(Kept::Plain(password)) => Proof::Password(password.clone()),
+                    Some(Kept::Keys(keys)) => Proof::Keys(Keys::clone(keys)),
+                    Some(Kept::Md5(_) | Kept::Scram(_)) | None => return Err(unknown()),
+                };
+                let (header, bound) = binding.said();
+                let (scram, first) = Prover::new(proof, header, &bound);
                 message(out, b'p', |out| {
                     string(out, mechanism.as_bytes());
                     out.extend_from_slice(&crate::messages::word(first.len()));
-                    out.extend_from_slice(&first);
+                    out.extend_from_slice(first.as_bytes());
                 });
-                self.scram = Some(scram);
+                self.scram = Some(Box::new(scram));
                 Ok(())
             }
             11 => {
                 let scram = self.scram.as_mut().ok_or(NONSENSE)?;
-                let proof = scram.prove(data)?;
-                message(out, b'p', |out| out.extend_from_slice(&proof));
+                let proof = scram.prove(data).ok_or(NONSENSE)?;
+                message(out, b'p', |out| out.extend_from_slice(proof.as_bytes()));
                 Ok(())
             }
             12 => {
                 let scram = self.scram.take().ok_or(NONSENSE)?;
-                scram.finish(data)
+                let answered = scram.is_answered(data).then_some(());
+                answered.ok_or_else(|| UNPROVEN.to_owned())
             }
             other => Err(format!(
                 "the server asks for authentication method {other}; the TP monitor knows trust, password, md5 and scram-sha-256: change pg_hba.conf for user \"{user}\""

@@ -4,10 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// What `PostgreSQL` uses for new passwords.
 const ITERATIONS: u32 = 4096;
 const SALT_BYTES: usize = 16;
+/// More iterations than a server may ask for: half a second's work, and everybody would wait for it.
+const MAX_ITERATIONS: u32 = 1_000_000;
 /// Bytes of a nonce before it becomes text.
 const NONCE_BYTES: usize = 18;
 
@@ -23,15 +26,95 @@ pub(crate) struct Verifier {
 }
 
 fn hmac(key: &[u8], parts: &[&[u8]]) -> Hash {
-    // A key of any length is taken.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else {
-        return [0; 32];
-    };
+    keyed(key).map_or([0; 32], |mac| code_of(mac, parts))
+}
+
+/// A key of any length is taken.
+fn keyed(key: &[u8]) -> Option<Hmac<Sha256>> {
+    Hmac::new_from_slice(key).ok()
+}
+
+fn code_of(mut mac: Hmac<Sha256>, parts: &[&[u8]]) -> Hash {
     for part in parts {
         mac.update(part);
     }
     mac.finalize().into_bytes().into()
 }
+
+/// `SaltedPassword`: thousands of hashes, which is what it is for.
+fn salted(password: &str, salt: &[u8], iterations: u32) -> Hash {
+    let prepared = stringprep::saslprep(password);
+    let key = prepared.as_deref().unwrap_or(password).as_bytes();
+    let Some(mac) = keyed(key) else {
+        return [0; 32];
+    };
+    let mut last = code_of(mac.clone(), &[salt, &1_u32.to_be_bytes()]);
+    let mut sum = last;
+    for _ in 1..iterations {
+        last = code_of(mac.clone(), &[&last]);
+        for (sum, byte) in sum.iter_mut().zip(last) {
+            *sum ^= byte;
+        }
+    }
+    sum
+}
+
+/// A password in plain text. What is made of it takes a millisecond of the one thread that serves
+/// everybody, so it is made when it is first asked for, and kept. Clones are one.
+#[derive(Clone)]
+pub(crate) struct Password(Arc<Known>);
+
+struct Known {
+    text: String,
+    /// For clients, under a salt of the monitor's own.
+    verifier: OnceLock<Verifier>,
+    /// For servers: salt and iterations that one asked for last, and what follows from them. All that
+    /// have the password from one another ask for the same.
+    asked: Mutex<Option<(Vec<u8>, u32, Keys)>>,
+}
+
+impl Password {
+    pub(crate) fn new(text: &str) -> Self {
+        Self(Arc::new(Known {
+            text: text.to_owned(),
+            verifier: OnceLock::new(),
+            asked: Mutex::new(None),
+        }))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.0.text
+    }
+
+    pub(crate) fn verifier(&self) -> &Verifier {
+        let make = || Verifier::of_password(&self.0.text);
+        self.0.verifier.get_or_init(make)
+    }
+
+    fn keys(&self, salt: &[u8], iterations: u32) -> Keys {
+        let mut asked = self.0.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*asked {
+            Some((known, count, keys)) if known == salt && *count == iterations => keys.clone(),
+            _ => {
+                let salted = salted(&self.0.text, salt, iterations);
+                let keys = Keys {
+                    client: hmac(&salted, &[b"Client Key"]),
+                    server: hmac(&salted, &[b"Server Key"]),
+                };
+                *asked = Some((salt.to_vec(), iterations, keys.clone()));
+                keys
+            }
+        }
+    }
+}
+
+impl PartialEq for Password {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.text == other.0.text
+    }
+}
+
+impl Eq for Password {}
 
 /// Random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> [u8; N] {
@@ -55,16 +138,7 @@ impl Verifier {
     }
 
     fn derive(password: &str, salt: &[u8], iterations: u32) -> Self {
-        let prepared = stringprep::saslprep(password);
-        let key = prepared.as_deref().unwrap_or(password).as_bytes();
-        let mut last = hmac(key, &[salt, &1_u32.to_be_bytes()]);
-        let mut salted = last;
-        for _ in 1..iterations {
-            last = hmac(key, &[&last]);
-            for (sum, byte) in salted.iter_mut().zip(last) {
-                *sum ^= byte;
-            }
-        }
+        let salted = salted(password, salt, iterations);
         Self {
             iterations,
             salt: salt.to_vec(),
@@ -196,9 +270,18 @@ impl Exchange {
     }
 }
 
-/// A log-in with keys in place of the password (RFC 5802, section 3, from `ClientKey` on).
+/// What a log-in is made with.
+#[derive(Clone)]
+pub(crate) enum Proof {
+    Password(Password),
+    Keys(Keys),
+}
+
+/// A log-in as a client (RFC 5802, section 3).
 pub(crate) struct Prover {
-    keys: Keys,
+    from: Proof,
+    /// Known when the server has said its salt.
+    keys: Option<Keys>,
     nonce: String,
     /// What is said of binding, and what it is bound to.
     gs2: Vec<u8>,
@@ -208,13 +291,15 @@ pub(crate) struct Prover {
 
 impl Prover {
     /// Begins; gives the client's first message. `header` is that of GS2, `bound` what it binds to.
-    pub(crate) fn new(keys: Keys, header: &str, bound: &[u8]) -> (Self, String) {
+    pub(crate) fn new(from: Proof, header: &str, bound: &[u8]) -> (Self, String) {
         let nonce = STANDARD.encode(random::<NONCE_BYTES>());
+        // The user's name is that of the start-up packet.
         let said = format!("n=,r={nonce}");
         let first = format!("{header}{said}");
         let gs2 = [header.as_bytes(), bound].concat();
         let prover = Self {
-            keys,
+            from,
+            keys: None,
             nonce,
             gs2,
             said,
@@ -225,25 +310,38 @@ impl Prover {
     /// Reads the server's first message; the proof.
     pub(crate) fn prove(&mut self, message: &[u8]) -> Option<String> {
         let message = std::str::from_utf8(message).ok()?;
-        let nonce = message.split(',').next()?.strip_prefix("r=")?;
-        if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
+        let mut parts = message.split(',');
+        let nonce = parts.next()?.strip_prefix("r=")?;
+        let salt = STANDARD.decode(parts.next()?.strip_prefix("s=")?).ok()?;
+        let iterations: u32 = parts.next()?.strip_prefix("i=")?.parse().ok()?;
+        if !nonce.starts_with(&self.nonce)
+            || nonce.len() == self.nonce.len()
+            || !(1..=MAX_ITERATIONS).contains(&iterations)
+        {
             return None;
         }
+        let keys = match &self.from {
+            Proof::Password(password) => password.keys(&salt, iterations),
+            Proof::Keys(keys) => keys.clone(),
+        };
         let without = format!("c={},r={nonce}", STANDARD.encode(&self.gs2));
         self.said = format!("{},{message},{without}", self.said);
-        let stored = Sha256::digest(self.keys.client);
+        let stored = Sha256::digest(keys.client);
         let mut proof = hmac(&stored, &[self.said.as_bytes()]);
-        for (byte, key) in proof.iter_mut().zip(self.keys.client) {
+        for (byte, key) in proof.iter_mut().zip(keys.client) {
             *byte ^= key;
         }
+        self.keys = Some(keys);
         Some(format!("{without},p={}", STANDARD.encode(proof)))
     }
 
     /// Reads the server's last message: whether it knows the verifier, too.
     pub(crate) fn is_answered(&self, message: &[u8]) -> bool {
-        let signature = hmac(&self.keys.server, &[self.said.as_bytes()]);
-        let expected = format!("v={}", STANDARD.encode(signature));
-        equal(message, expected.as_bytes())
+        self.keys.as_ref().is_some_and(|keys| {
+            let signature = hmac(&keys.server, &[self.said.as_bytes()]);
+            let expected = format!("v={}", STANDARD.encode(signature));
+            equal(message, expected.as_bytes())
+        })
     }
 }
 
@@ -286,7 +384,7 @@ mod tests {
         let converse = |verifier: Verifier, header: &str, bound: &[u8]| {
             let binds = !bound.is_empty();
             let mut server = Exchange::new(Some(verifier), binds.then_some(bound));
-            let (mut prover, first) = Prover::new(keys.clone(), header, bound);
+            let (mut prover, first) = Prover::new(Proof::Keys(keys.clone()), header, bound);
             let first = server.first(first.as_bytes(), binds).unwrap();
             let proof = prover.prove(first.as_bytes()).unwrap();
             let (last, _) = server.last(proof.as_bytes())?;
@@ -298,10 +396,70 @@ mod tests {
         assert_eq!(converse(verifier, header, b"hash"), Some(true));
         // The same password under another salt.
         assert_eq!(converse(Verifier::of_password("pencil"), "n,,", b""), None);
-        let (mut prover, _) = Prover::new(keys.clone(), "n,,", b"");
-        for bad in [&b""[..], b"r=other,s=AAAA,i=1", b"\xff"] {
-            assert_eq!(prover.prove(bad), None, "{bad:?}");
+    }
+
+    #[test]
+    fn a_password_proves_itself_and_is_salted_once() {
+        let password = Password::new("pencil é");
+        let converse = |verifier: &Verifier| {
+            let mut server = Exchange::new(Some(verifier.clone()), None);
+            let (mut prover, first) = Prover::new(Proof::Password(password.clone()), "n,,", b"");
+            let first = server.first(first.as_bytes(), false).unwrap();
+            let proof = prover.prove(first.as_bytes()).unwrap();
+            assert!(!prover.is_answered(b"v=AAAA"));
+            let (last, _) = server.last(proof.as_bytes())?;
+            Some(prover.is_answered(last.as_bytes()))
+        };
+        let salt = |password: &Password| password.0.asked.lock().unwrap().clone().unwrap().0;
+        for verifier in [password.verifier(), &Verifier::of_password("pencil é")] {
+            for _ in 0..2 {
+                assert_eq!(converse(verifier), Some(true));
+                assert_eq!(salt(&password), verifier.salt);
+            }
         }
+        assert_eq!(converse(&Verifier::of_password("pencil")), None);
+    }
+
+    #[test]
+    fn servers_that_make_no_sense_get_no_proof() {
+        let (mut prover, _) = Prover::new(Proof::Password(Password::new("x")), "n,,", b"");
+        let own = prover.nonce.clone();
+        let nonce = format!("r={own}more");
+        for bad in [
+            String::new(),
+            "r=other,s=AAAA,i=1".to_owned(),
+            format!("r={own},s=AAAA,i=1"),
+            nonce.clone(),
+            format!("{nonce},s=AAAA"),
+            format!("{nonce},s=?,i=1"),
+            format!("{nonce},s=AAAA,i=0"),
+            format!("{nonce},s=AAAA,i=2000000000"),
+        ] {
+            assert_eq!(prover.prove(bad.as_bytes()), None, "{bad:?}");
+            assert!(!prover.is_answered(b""));
+        }
+        assert_eq!(prover.prove(b"\xff"), None);
+        assert!(
+            prover
+                .prove(format!("{nonce},s=AAAA,i=1").as_bytes())
+                .is_some()
+        );
+    }
+
+    /// The example of RFC 7677, section 3, from the client's side.
+    #[test]
+    fn the_example_of_the_standard_as_a_client() {
+        let (mut prover, _) = Prover::new(Proof::Password(Password::new("pencil")), "n,,", b"");
+        prover.nonce = "rOprNGfwEbeRWgbNEkqO".into();
+        prover.said = "n=user,r=rOprNGfwEbeRWgbNEkqO".into();
+        let first = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+        assert_eq!(
+            prover.prove(first).as_deref(),
+            Some(
+                "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+            )
+        );
+        assert!(prover.is_answered(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="));
     }
 
     /// The other side is rust-postgres's implementation.

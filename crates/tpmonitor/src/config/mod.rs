@@ -16,7 +16,7 @@ pub use people::{Class, Lookup, UserRules};
 pub use route::{Route, RouteError};
 pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode};
 
-use crate::scram::{Keys, Verifier};
+use crate::scram::{Keys, Password, Verifier};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -81,7 +81,7 @@ pub struct Secret(pub(crate) Kept);
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Kept {
-    Plain(String, Box<Verifier>),
+    Plain(Password),
     /// 32 hexadecimal digits: MD5 of password and user name.
     Md5(String),
     Scram(Box<Verifier>),
@@ -100,10 +100,7 @@ impl Secret {
             Some(hash) if hash.len() == 32 && hash.bytes().all(|b| b.is_ascii_hexdigit()) => {
                 Self(Kept::Md5(hash.to_ascii_lowercase()))
             }
-            _ => Self(Kept::Plain(
-                text.to_owned(),
-                Box::new(Verifier::of_password(text)),
-            )),
+            _ => Self(Kept::Plain(Password::new(text))),
         }
     }
 
@@ -115,7 +112,7 @@ impl Secret {
     /// The password, where it is known.
     pub(crate) fn plain(&self) -> Option<&str> {
         match &self.0 {
-            Kept::Plain(password, _) => Some(password),
+            Kept::Plain(password) => Some(password.text()),
             _ => None,
         }
     }
