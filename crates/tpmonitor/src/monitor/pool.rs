@@ -391,21 +391,24 @@ impl Serving {
         }
     }
 
-    /// Closes the free servers of databases that a client is about to drop: nobody may be connected to them.
+    /// Closes the servers of databases that a client is about to drop: nobody may be connected to them. Those that
+    /// are not free are closed when they are; the server waits some seconds for it. One that is being reset, or
+    /// whose client's leave-taking has not been read, would be free, and there, a moment later.
     pub(super) fn leave_databases(&mut self, client: Id) {
         let dropped = std::mem::take(&mut self.shared.dropped);
         let Some(here) = self.clients.get(client).and_then(|client| client.pool) else {
             return;
         };
         let places = &self.pools[here.0].database.places;
-        let left = self.pools.iter().filter(|pool| {
+        let is_left = |server: &Server| {
+            let pool = &self.pools[server.pool.0];
             let name = pool.database.name.as_ref().unwrap_or(&pool.key.database);
             dropped.iter().any(|dropped| dropped == name.as_bytes())
                 && pool.database.places == *places
-        });
-        let idle: Vec<Id> = left.flat_map(|pool| pool.idle.iter().copied()).collect();
-        for server in idle {
-            self.close_server(server, "its database is to be dropped");
+        };
+        let left = self.servers.iter().filter(|(_, server)| is_left(server));
+        for id in left.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.retire(id, "its database is to be dropped");
         }
     }
 

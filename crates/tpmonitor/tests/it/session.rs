@@ -261,23 +261,33 @@ fn a_session_that_ends_half_way_hands_its_server_to_nobody() {
     assert_eq!(client.value("SELECT count(*) FROM left_half_way"), "0");
 }
 
+/// Also where sessions have left this moment, and their servers are still being reset.
 #[test]
 fn a_database_that_is_dropped_has_no_free_connections_left() {
-    let monitor = Running::start(|_| {});
-    for (name, extended) in [("dropped_plainly", false), ("dropped by a statement", true)] {
+    for mode in [Pooling::Transaction, Pooling::Session] {
+        let monitor = Running::start(|config| config.pooling = mode);
         let mut client = monitor.connect();
-        client
-            .batch_execute(&format!("CREATE DATABASE \"{name}\""))
-            .unwrap();
-        let mut other = monitor.config();
-        let mut other = other.dbname(name).connect(postgres::NoTls).unwrap();
-        other.batch_execute("SELECT 1").unwrap();
-        drop(other);
-        let sql = format!("DROP DATABASE \"{name}\"");
-        if extended {
-            client.execute(&sql, &[]).unwrap();
-        } else {
-            client.batch_execute(&sql).unwrap();
+        for (name, extended) in [("dropped_plainly", false), ("dropped by a statement", true)] {
+            client
+                .batch_execute(&format!("CREATE DATABASE \"{name}\""))
+                .unwrap();
+            let others: Vec<_> = (0..8)
+                .map(|_| {
+                    let mut other = monitor.config();
+                    let mut other = other.dbname(name).connect(postgres::NoTls).unwrap();
+                    other
+                        .batch_execute("CREATE TEMPORARY TABLE left_here ()")
+                        .unwrap();
+                    other
+                })
+                .collect();
+            drop(others);
+            let sql = format!("DROP DATABASE \"{name}\"");
+            if extended {
+                client.execute(&sql, &[]).unwrap();
+            } else {
+                client.batch_execute(&sql).unwrap();
+            }
         }
     }
 }
