@@ -24,11 +24,13 @@ pub enum Outcome {
     ServerError,
     /// The connection was lost.
     ConnectionLost,
+    /// Never begun: later than the latency limit already when a terminal was free for it.
+    Skipped,
 }
 
 impl Outcome {
     /// Every outcome, in the order of its number.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Committed,
         Self::RolledBack,
         Self::Deferred,
@@ -36,6 +38,7 @@ impl Outcome {
         Self::Deadlock,
         Self::ServerError,
         Self::ConnectionLost,
+        Self::Skipped,
     ];
 
     /// The stable name in every record: `rolled_back`.
@@ -49,10 +52,17 @@ impl Outcome {
             Self::Deadlock => "deadlock",
             Self::ServerError => "server_error",
             Self::ConnectionLost => "connection_lost",
+            Self::Skipped => "skipped",
         }
     }
 
-    /// Whether the transaction failed: neither done, nor rolled back as intended, nor put off.
+    /// Whether the terminal had its result: done, rolled back as intended, or put off.
+    #[must_use]
+    pub fn is_answer(self) -> bool {
+        matches!(self, Self::Committed | Self::RolledBack | Self::Deferred)
+    }
+
+    /// Whether the transaction was begun and failed.
     #[must_use]
     pub fn is_error(self) -> bool {
         self.is_conflict() || matches!(self, Self::ServerError | Self::ConnectionLost)
@@ -70,7 +80,8 @@ impl Outcome {
 pub struct TransactionRow {
     /// When it was due, from the start of the measurement interval; negative in ramp-up and warm-up.
     pub start_ns: i64,
-    /// From when it was due to its last reply (to its acceptance, when deferred).
+    /// From when it was due to its last reply (to its acceptance, when deferred; to the moment it was
+    /// given up, when skipped).
     pub response_ns: u64,
     /// The part of `response_ns` spent waiting for the driver and for a connection.
     pub wait_ns: u64,

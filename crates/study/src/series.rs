@@ -216,7 +216,7 @@ impl Series {
         let counted: Vec<bool> = kinds.iter().map(|kind| counts(metric, kind)).collect();
         let mut responses = vec![vec![BTreeMap::new(); slots]; kinds.len()];
         for rows in transactions {
-            for row in rows?.iter().filter(|row| !row.outcome.is_error()) {
+            for row in rows?.iter().filter(|row| row.outcome.is_answer()) {
                 series.add(row, &counted, &mut responses);
             }
         }

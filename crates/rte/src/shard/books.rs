@@ -121,10 +121,11 @@ impl<T: Default, O> Books<T, O> {
     }
 
     /// An arrival was later than the latency limit before a terminal was free for it.
-    pub(super) fn skipped(&mut self, span: &Span, kind: u8, due_ns: u64) {
-        let kind = usize::from(kind);
-        self.kinds[kind].skipped += u64::from(span.holds(due_ns));
+    pub(super) fn skipped(&mut self, span: &Span, given_up: Served) {
+        let kind = usize::from(given_up.kind);
+        self.kinds[kind].skipped += u64::from(span.holds(given_up.due_ns));
         self.window.kinds[kind].skipped += 1;
+        self.row(span, given_up, Outcome::Skipped);
     }
 
     /// Another attempt begins. `deferred`: at an execution out of the queue.

@@ -232,13 +232,22 @@ impl<'a, W: Workload> Floor<'a, W> {
 
     /// Gives the terminal the next arrival that is not too late already.
     fn await_arrival(&mut self, seat: u32, now_ns: u64) {
+        let terminal = self.number(seat);
         let place = &mut self.seats[seat as usize];
         let kind = place.cycle.kind;
         while let Some(arrivals) = self.arrivals.as_mut().filter(|_| place.left > 0) {
             let due_ns = arrivals.take();
             place.left -= 1;
             if due_ns.saturating_add(self.latency_limit_ns) < now_ns {
-                self.books.skipped(&self.span, kind, due_ns);
+                let given_up = Served {
+                    kind,
+                    terminal,
+                    due_ns,
+                    started_ns: now_ns,
+                    done_ns: now_ns,
+                    retries: 0,
+                };
+                self.books.skipped(&self.span, given_up);
             } else if due_ns <= now_ns {
                 return self.due(seat, due_ns);
             } else {

@@ -40,7 +40,7 @@ fn counts_and_histograms_are_those_of_the_rows() {
         assert_eq!(kind.errors.count(), ended(Outcome::ServerError));
         assert_eq!(kind.due(), due().count() as u64);
         let (mut response, mut wait) = (Times::new(), Times::new());
-        for row in due().filter(|row| !row.outcome.is_error()) {
+        for row in due().filter(|row| row.outcome.is_answer()) {
             response.record(row.response_ns);
             wait.record(row.wait_ns);
         }
@@ -51,7 +51,7 @@ fn counts_and_histograms_are_those_of_the_rows() {
             let row: &tenbin_record::TransactionRow = row;
             row.start_ns + row.response_ns.cast_signed()
         };
-        let good = || of_kind().filter(|row| !row.outcome.is_error());
+        let good = || of_kind().filter(|row| row.outcome.is_answer());
         let completed = good().filter(|row| interval.contains(&answered_ns(row)));
         assert_eq!(kind.completed, completed.count() as u64);
         let sum = |f: fn(&tenbin_rte::PointKind) -> u64| -> u64 {

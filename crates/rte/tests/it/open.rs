@@ -5,6 +5,7 @@ use crate::support::toy::{Ops, Step, Toy};
 use crate::support::{options, run};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tenbin_record::Outcome;
 use tenbin_rte::{AfterError, Driven, Options, Rate};
 use tenbin_stub::Stub;
 use tenbin_wire::Target;
@@ -77,10 +78,21 @@ fn arrivals_do_not_wait_for_the_server_and_none_is_lost_count_of() {
         latency_limit: Some(Duration::from_millis(50)),
         ..open_loop(2)
     };
-    let (limited, _) = run(&Toy::reading(), &target, &limited);
+    let (limited, kept) = run(&Toy::reading(), &target, &limited);
     let done = one(&limited);
     assert!(done.skipped > 500 && limited.missed < 200, "{limited:?}");
     assert_eq!(done.due() + done.skipped + limited.missed, one(&fast).due());
+    // Each that was skipped has its row, and had waited for more than 50 ms.
+    let skipped = kept
+        .rows
+        .iter()
+        .filter(|row| row.outcome == Outcome::Skipped);
+    let waited: Vec<u64> = skipped.map(|row| row.wait_ns).collect();
+    assert_eq!(waited.len() as u64, done.skipped);
+    assert!(
+        waited.iter().all(|&wait_ns| wait_ns > 50_000_000),
+        "{waited:?}"
+    );
     // What was not skipped had waited for 50 ms at most, and took 20 ms more.
     assert!(done.late > 0 && done.late <= done.due(), "{limited:?}");
 }

@@ -5,7 +5,7 @@ use crate::exit::{Answer, Failure, Result};
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
 use crate::script::args::ScriptArgs;
-use crate::script::{self, Asked, Form, Lines, Log, ScriptRun};
+use crate::script::{self, Asked, Form, Lines, Log, LogOptions, ScriptRun};
 use crate::signals;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
@@ -187,6 +187,9 @@ struct LogArgs {
     /// Share of the transactions that are logged, above 0 to 1
     #[arg(long, value_name = "SHARE", requires = "log", value_parser = share)]
     sampling_rate: Option<f64>,
+    /// Instead of transactions, a line for each so many seconds, written when the run ends
+    #[arg(long, value_name = "SECONDS", requires = "log", conflicts_with = "sampling_rate", value_parser = clap::value_parser!(u64).range(1..))]
+    aggregate_interval: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -211,7 +214,7 @@ Exit status: 0 done; 1 an open loop missed or skipped transactions; 2 bad input,
 clients left because of an error; 3 the environment lacks something; 4 interrupted.";
 
 /// Options of pgbench's that are not here, and what there is instead.
-const ABSENT: [(&[&str], &str); 7] = [
+const ABSENT: [(&[&str], &str); 6] = [
     (
         &["-I", "--init-steps"],
         "-i makes tables, rows, keys and statistics in one go; for other steps make them with pgbench, whose tables tenbin runs on as well",
@@ -225,10 +228,6 @@ const ABSENT: [(&[&str], &str); 7] = [
             "--partition-method",
         ],
         "make such tables with pgbench -i; tenbin runs on them as well",
-    ),
-    (
-        &["--aggregate-interval"],
-        "without --format pgbench the report shows the run second by second; -l has every transaction",
     ),
     (
         &["--verbose-errors"],
@@ -503,17 +502,16 @@ impl Args {
         let options = &run.asked.options;
         let stamped = self.show.progress_timestamp;
         let mut lines = self.show.progress.map(|s| Lines::new(s, stamped, options));
-        let prefix = self.show.log.log_prefix.as_deref().unwrap_or("pgbench_log");
-        let create = || {
-            Log::create(
-                prefix,
-                self.show.log.sampling_rate,
-                self.run.random_seed,
-                self.show.failures_detailed,
-                options,
-            )
+        let asked = &self.show.log;
+        let prefix = asked.log_prefix.as_deref().unwrap_or("pgbench_log");
+        let told = LogOptions {
+            sampling_rate: asked.sampling_rate,
+            seed: self.run.random_seed,
+            aggregate: asked.aggregate_interval.map(Duration::from_secs),
+            failures_detailed: self.show.failures_detailed,
         };
-        let mut log = self.show.log.log.then(create).transpose()?;
+        let create = || Log::create(prefix, told, options);
+        let mut log = asked.log.then(create).transpose()?;
         let mut progress = |progress: &tenbin_rte::Progress<'_>| {
             if let Some(lines) = &mut lines {
                 lines.update(progress);

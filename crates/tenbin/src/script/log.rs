@@ -1,6 +1,7 @@
 //! pgbench's log (`-l`): a line for each transaction, in the columns that pgbench's manual gives under
-//! "Per-Transaction Logging".
+//! "Per-Transaction Logging", or for each interval ([`super::aggregate`]).
 
+use super::aggregate::Intervals;
 use crate::exit::{Class, Failure, Result};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,10 +14,23 @@ use tenbin_rte::{DeferredRow, Options, RowSink, SinkError};
 /// A million: shares are compared in millionths.
 const MILLION: i64 = 1_000_000;
 
-/// The log being written. Transactions that were skipped, or whose client left, have no line.
+/// What the log tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogOptions {
+    /// The share of the transactions that have a line, above 0 to 1, drawn from `seed`.
+    pub(crate) sampling_rate: Option<f64>,
+    pub(crate) seed: u64,
+    /// Instead of transactions, intervals of so long.
+    pub(crate) aggregate: Option<Duration>,
+    /// Deadlocks are told from other failures.
+    pub(crate) failures_detailed: bool,
+}
+
+/// The log being written. Transactions whose client left over them are not in it.
 pub(crate) struct Log<W: Write> {
     to: W,
     began: SystemTime,
+    intervals: Option<Intervals>,
     /// By client, how many it has done.
     done: Vec<u64>,
     sampling: Option<(i64, Xoroshiro128)>,
@@ -28,15 +42,8 @@ pub(crate) struct Log<W: Write> {
 }
 
 impl Log<BufWriter<File>> {
-    /// Begins `PREFIX.PID`, which must not be there yet. `sampling_rate`: the share that is logged,
-    /// from 0 to 1, drawn from `seed`. `failures_detailed`: deadlocks are told from other failures.
-    pub(crate) fn create(
-        prefix: &str,
-        sampling_rate: Option<f64>,
-        seed: u64,
-        failures_detailed: bool,
-        options: &Options,
-    ) -> Result<Self> {
+    /// Begins `PREFIX.PID`, which must not be there yet.
+    pub(crate) fn create(prefix: &str, asked: LogOptions, options: &Options) -> Result<Self> {
         let path = PathBuf::from(format!("{prefix}.{}", std::process::id()));
         let file = File::create_new(&path).map_err(|error| {
             let message = format!(
@@ -45,40 +52,33 @@ impl Log<BufWriter<File>> {
             );
             Failure::new(Class::Environment, anyhow::anyhow!(message))
         })?;
-        Ok(Self::new(
-            BufWriter::new(file),
-            sampling_rate,
-            seed,
-            failures_detailed,
-            options,
-        ))
+        Ok(Self::new(BufWriter::new(file), asked, options))
     }
 }
 
 impl<W: Write> Log<W> {
-    fn new(
-        to: W,
-        sampling_rate: Option<f64>,
-        seed: u64,
-        failures_detailed: bool,
-        options: &Options,
-    ) -> Self {
+    fn new(to: W, asked: LogOptions, options: &Options) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "a share is at most 1")]
         let millionths = |share: f64| (share * MILLION as f64) as i64;
+        let sampling = asked.sampling_rate.map(millionths);
+        let lag = options.rate.is_some();
         Self {
             to,
             began: SystemTime::UNIX_EPOCH,
+            intervals: asked.aggregate.map(|length| Intervals::new(length, lag)),
             done: vec![0; options.terminals as usize],
-            sampling: sampling_rate.map(|share| (millionths(share), Xoroshiro128::new(seed))),
-            lag: options.rate.is_some(),
+            sampling: sampling.map(|share| (share, Xoroshiro128::new(asked.seed))),
+            lag,
             retries: options.max_tries != 1,
-            failures_detailed,
+            failures_detailed: asked.failures_detailed,
         }
     }
 
     /// Closes it.
     pub(crate) fn finish(mut self) -> Result<()> {
-        self.to.flush().map_err(|error| {
+        let intervals = self.intervals.take();
+        let written = intervals.map_or(Ok(()), |all| all.write(&mut self.to, self.began));
+        written.and_then(|()| self.to.flush()).map_err(|error| {
             let message = format!("cannot write the log: {error}; its end is missing");
             Failure::new(Class::Environment, anyhow::anyhow!(message))
         })
@@ -92,19 +92,18 @@ impl<W: Write> Log<W> {
         {
             return Ok(());
         }
-        let us = |ns: u64| (ns + 500) / 1000;
         write!(self.to, "{} {done} ", row.terminal)?;
         match row.outcome {
             Outcome::SerializationFailure if self.failures_detailed => {
                 self.to.write_all(b"serialization")?;
             }
             Outcome::Deadlock if self.failures_detailed => self.to.write_all(b"deadlock")?,
+            Outcome::Skipped => self.to.write_all(b"skipped")?,
             outcome if outcome.is_error() => self.to.write_all(b"failed")?,
             _ => write!(self.to, "{}", us(row.response_ns))?,
         }
         let began = self.began;
-        let ended_ns = row.start_ns.saturating_add_unsigned(row.response_ns);
-        let ended = began + Duration::from_nanos(u64::try_from(ended_ns).unwrap_or(0));
+        let ended = began + ended(row);
         let at = ended
             .duration_since(SystemTime::UNIX_EPOCH)
             .unwrap_or_default();
@@ -125,6 +124,17 @@ impl<W: Write> Log<W> {
     }
 }
 
+/// When the transaction ended, from the run's beginning.
+pub(super) fn ended(row: &TransactionRow) -> Duration {
+    let ended_ns = row.start_ns.saturating_add_unsigned(row.response_ns);
+    Duration::from_nanos(u64::try_from(ended_ns).unwrap_or(0))
+}
+
+/// Whole microseconds, rounded.
+pub(super) fn us(ns: u64) -> u64 {
+    (ns + 500) / 1000
+}
+
 impl<W: Write + Send, O> RowSink<O> for Log<W> {
     fn begins(&mut self, at: SystemTime) {
         self.began = at;
@@ -134,7 +144,10 @@ impl<W: Write + Send, O> RowSink<O> for Log<W> {
         // A client that meets any other error leaves, and pgbench does not log what it leaves over.
         let left = |outcome| matches!(outcome, Outcome::ServerError | Outcome::ConnectionLost);
         for row in rows.iter().filter(|row| !left(row.outcome)) {
-            self.line(row)?;
+            match &mut self.intervals {
+                Some(intervals) => intervals.add(row),
+                None => self.line(row)?,
+            }
         }
         Ok(())
     }
@@ -162,7 +175,13 @@ mod tests {
     }
 
     fn logged(sampling_rate: Option<f64>, options: &Options, rows: &[TransactionRow]) -> String {
-        let mut log = Log::new(Vec::new(), sampling_rate, 1, false, options);
+        let asked = LogOptions {
+            sampling_rate,
+            seed: 1,
+            aggregate: None,
+            failures_detailed: false,
+        };
+        let mut log = Log::new(Vec::new(), asked, options);
         let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         RowSink::<()>::begins(&mut log, epoch);
         RowSink::<()>::rows(&mut log, rows).unwrap();
@@ -191,6 +210,11 @@ mod tests {
         assert_eq!(
             logged(None, &options, &rows[..1]),
             "0 1 2346 1 1700000001 2345 45 2\n"
+        );
+        let skipped = [row(0, Outcome::Skipped)];
+        assert_eq!(
+            logged(None, &options, &skipped),
+            "0 1 skipped 1 1700000001 2345 45 2\n"
         );
     }
 

@@ -1,12 +1,13 @@
 //! pgbench scripts from the command line, for `tenbin run script` and `tenbin bench`.
 
+mod aggregate;
 pub(crate) mod args;
 mod log;
 mod prepare;
 mod progress;
 mod text;
 
-pub(crate) use log::Log;
+pub(crate) use log::{Log, LogOptions};
 pub(crate) use prepare::{make_tables, plain_tables, ready, vacuum};
 pub(crate) use progress::Lines;
 pub(crate) use text::{Form, text};

@@ -527,25 +527,39 @@ fn an_overloaded_open_loop_shows_what_it_missed() {
     assert!(kind["wait_ms"]["max"].as_f64().unwrap() > 500.0, "{kind}");
 }
 
-/// The columns of a log, by client; every line is of a moment around now.
-fn read_log(folder: &Path) -> Vec<Vec<u64>> {
+/// Stands for the word `skipped` in a log.
+const SKIPPED: u64 = u64::MAX;
+
+/// The lines of the folder's logs, in order, whose numbered column is a time around now.
+fn read_lines(folder: &Path, time: usize) -> Vec<Vec<u64>> {
     let now_s = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let mut lines = Vec::new();
+    let number = |word: &str| match word {
+        "skipped" => SKIPPED,
+        number => number.parse().unwrap(),
+    };
+    let mut lines: Vec<Vec<u64>> = Vec::new();
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
-        for line in std::fs::read_to_string(&path).unwrap().lines() {
-            let columns = line.split(' ').map(|word| word.parse().unwrap());
-            lines.push(columns.collect::<Vec<u64>>());
-        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        lines.extend(
+            text.lines()
+                .map(|line| line.split(' ').map(number).collect()),
+        );
         std::fs::remove_file(path).unwrap();
     }
+    let around_now = now_s - 60..=now_s + 1;
     assert!(
-        lines
-            .iter()
-            .all(|line| (now_s - 60..=now_s + 1).contains(&line[4]) && line[5] < 1_000_000),
+        lines.iter().all(|line| around_now.contains(&line[time])),
         "{lines:?}"
     );
     lines.sort();
+    lines
+}
+
+/// The columns of a log, by client.
+fn read_log(folder: &Path) -> Vec<Vec<u64>> {
+    let lines = read_lines(folder, 4);
+    assert!(lines.iter().all(|line| line[5] < 1_000_000), "{lines:?}");
     lines
 }
 
@@ -598,6 +612,132 @@ fn the_log_has_a_line_for_each_transaction_as_pgbench_writes_it() {
                 .filter(|flag| ["-S", "-N"].contains(flag))
                 .count()
         );
+    }
+}
+
+/// A program's name, and how it runs what is asked of the database.
+type Program<'a> = (String, Box<dyn Fn(&[&str]) -> Output + 'a>);
+
+/// tenbin as pgbench, and every pgbench there is.
+fn programs(dsn: &str) -> Vec<Program<'_>> {
+    let ours =
+        |asked: &[&str]| tenbin(&[&["bench", "--format", "pgbench", "-n"], asked, &[dsn]].concat());
+    let theirs = pgbench::find().into_iter().map(|(version, program)| {
+        let run = move |asked: &[&str]| {
+            let mut command = Command::new(&program);
+            command.arg("-n").args(asked).arg(dsn).output().unwrap()
+        };
+        let program: Program<'_> = (version, Box::new(run));
+        program
+    });
+    let ours: Program<'_> = ("tenbin".to_owned(), Box::new(ours));
+    std::iter::once(ours).chain(theirs).collect()
+}
+
+#[test]
+fn what_was_skipped_has_a_line_as_pgbench_writes_it() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let prefix = folder.path().join("log").display().to_string();
+    let scripts = TempDir::new().unwrap();
+    let script = scripts.path().join("s.sql");
+    std::fs::write(&script, "\\sleep 20 ms\n").unwrap();
+    let script = script.to_str().unwrap();
+    // A fifth of what is due can be done.
+    let asked = [
+        "-f",
+        script,
+        "-R",
+        "250",
+        "-L",
+        "30",
+        "-t",
+        "40",
+        "-l",
+        "--log-prefix",
+        &prefix,
+    ];
+    for (name, run) in programs(&dsn) {
+        let output = run(&asked);
+        assert!(output.status.success(), "{name}: {output:?}");
+        let lines = read_log(folder.path());
+        let numbers: Vec<u64> = lines.iter().map(|line| line[1]).collect();
+        assert_eq!(numbers, (1..=40).collect::<Vec<_>>(), "{name}");
+        assert!(
+            lines.iter().all(|line| line.len() == 7),
+            "{name}: {lines:?}"
+        );
+        let skipped: Vec<_> = lines.iter().filter(|line| line[2] == SKIPPED).collect();
+        assert!((10..39).contains(&skipped.len()), "{name}: {lines:?}");
+        // pgbench has no lag for these, though its manual shows one.
+        if name == "tenbin" {
+            assert!(skipped.iter().all(|line| line[6] > 30_000), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn a_log_of_intervals_has_the_columns_and_the_sums_of_pgbenchs() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let prefix = folder.path().join("log").display().to_string();
+    let scripts = TempDir::new().unwrap();
+    let script = scripts.path().join("s.sql");
+    std::fs::write(&script, "\\sleep 20 ms\n").unwrap();
+    let script = script.to_str().unwrap();
+    let log = ["-l", "--aggregate-interval", "1", "--log-prefix", &prefix];
+    for (rate, most_skipped) in [(&[][..], 0), (&["-R", "100", "-L", "30"][..], 300)] {
+        for (name, run) in programs(&dsn) {
+            let output = run(&[&log[..], &["-f", script, "-T", "3"], rate].concat());
+            assert!(output.status.success(), "{name}: {output:?}");
+            let lines = read_lines(folder.path(), 0);
+            assert!((2..=4).contains(&lines.len()), "{name}: {lines:?}");
+            assert!(
+                lines.windows(2).all(|pair| pair[0][0] + 1 == pair[1][0]),
+                "{name}: {lines:?}"
+            );
+            let mut skipped = 0;
+            for line in &lines {
+                let &[
+                    _,
+                    count,
+                    sum,
+                    squares,
+                    least,
+                    most,
+                    lag,
+                    lag_squares,
+                    lag_least,
+                    lag_most,
+                    ..,
+                ] = &line[..]
+                else {
+                    panic!("{name}: {line:?}");
+                };
+                assert_eq!(line.len(), 15, "{name}: {line:?}");
+                // The last interval of tenbin's may be of moments.
+                assert!(count <= 51, "{name}: {line:?}");
+                for (sum, squares, least, most) in [
+                    (sum, squares, least, most),
+                    (lag, lag_squares, lag_least, lag_most),
+                ] {
+                    assert!(
+                        (count * least..=count * most).contains(&sum)
+                            && squares <= sum * most
+                            && count * squares >= sum * sum / 100 * 99,
+                        "{name}: {line:?}"
+                    );
+                }
+                assert!(count == 0 || least >= 20_000, "{name}: {line:?}");
+                assert_eq!(lag_most > 0, !rate.is_empty(), "{name}: {line:?}");
+                skipped += line[10];
+                assert_eq!(line[11..], [0; 4], "{name}: {line:?}");
+            }
+            assert_eq!(skipped > 50, most_skipped > 0, "{name}: {lines:?}");
+            assert!(skipped <= most_skipped, "{name}: {lines:?}");
+            let counted: u64 = lines.iter().map(|line| line[1]).sum();
+            assert!((60..=151).contains(&counted), "{name}: {lines:?}");
+        }
     }
 }
 
@@ -677,7 +817,6 @@ fn options_that_are_not_here_are_answered_by_what_there_is_instead() {
         ("-I", "-i makes tables"),
         ("--init-steps=dtg", "-i makes tables"),
         ("--partitions=3", "make such tables with pgbench -i"),
-        ("--aggregate-interval=2", "second by second"),
         ("--verbose-errors", "run.json"),
     ] {
         let refused = tenbin(&["bench", option]);
