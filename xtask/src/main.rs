@@ -78,6 +78,8 @@ enum Task {
 }
 
 fn main() -> Result<()> {
+    // Ctrl-C leaves no server.
+    tenbin_server::signals::watch()?;
     match Cli::parse().task {
         Task::Test => steps::test(),
         Task::Bench { names, pairs } => bench::run(&names, pairs),

@@ -17,7 +17,8 @@
 //!
 //! What holds:
 //! - Whatever this crate makes is written down first, marked, and removed on
-//!   every way out; what a killed process left is cleared by the next one. Nothing unmarked is
+//!   every way out; what a killed process left is cleared by its [`guard`], if it has one, or by
+//!   the next one. Nothing unmarked is
 //!   ever removed, no process signalled that does not run a server's program in a data
 //!   directory of ours.
 //! - Durability is never weakened by a default.
@@ -28,6 +29,7 @@ mod archive;
 mod cache;
 mod embedded;
 mod error;
+pub mod guard;
 mod home;
 mod installation;
 pub mod kept;

@@ -3,7 +3,7 @@
 
 use crate::installation::Kind;
 use crate::process::{self, Process};
-use crate::{Error, signals, stop};
+use crate::{Error, guard, signals, stop};
 use rustix::fs::Access;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -327,6 +327,7 @@ impl Registry {
 
     /// Writes a record down and holds it for as long as the claim lives.
     pub(crate) fn claim(&self, record: Record) -> Result<Claim, Error> {
+        guard::post();
         let path = self.directory.join(format!("{}.json", record.id));
         let lock = write(&self.directory, &path, &record)?;
         Ok(Claim {

@@ -19,7 +19,7 @@ mod units;
 mod via;
 
 use clap::{Parser, Subcommand};
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 
 /// A performance laboratory for PostgreSQL.
 ///
@@ -58,6 +58,12 @@ enum Command {
     Doctor(cmd::doctor::Args),
     #[command(hide = true)]
     Bound(via::BoundArgs),
+    /// Clear what this command's parent leaves of its server when it is killed
+    #[command(hide = true)]
+    Guard {
+        /// Process id of the parent
+        parent: u32,
+    },
 }
 
 fn main() -> ExitCode {
@@ -72,14 +78,17 @@ fn main() -> ExitCode {
         };
         error.exit()
     });
-    match &cli.command {
-        // It answers signals in its own way, and starts no server that would have to be cleared away.
-        Command::Tpmonitor(args) => return exit::finish(cmd::tpmonitor::run(args)),
-        Command::Bound(args) => return exit::finish(via::run_bound(args)),
-        _ => {}
-    }
-    if let Err(error) = tenbin_server::signals::watch() {
-        return exit::finish(Err(error.into()));
+    match cli.command {
+        // These answer signals in their own way, and start no server that would have to be cleared away.
+        Command::Tpmonitor(_) | Command::Bound(_) | Command::Guard { .. } => {}
+        _ => {
+            let mut guard = process::Command::new(via::itself());
+            guard.args(["guard", &process::id().to_string()]);
+            tenbin_server::guard::set(guard);
+            if let Err(error) = tenbin_server::signals::watch() {
+                return exit::finish(Err(error.into()));
+            }
+        }
     }
     let result = match cli.command {
         Command::Run(args) => cmd::run::run(args),
@@ -95,6 +104,10 @@ fn main() -> ExitCode {
         Command::Trace(args) => cmd::trace::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
         Command::Bound(args) => via::run_bound(&args),
+        Command::Guard { parent } => {
+            tenbin_server::guard::clear_after(parent);
+            Ok(exit::Answer::Yes)
+        }
     };
     exit::finish(result)
 }

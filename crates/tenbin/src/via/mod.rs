@@ -273,7 +273,7 @@ impl Drop for Between {
 }
 
 /// This program, whatever became of its file and whoever may not enter its directory.
-fn itself() -> PathBuf {
+pub(crate) fn itself() -> PathBuf {
     PathBuf::from("/proc/self/exe")
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -70,8 +71,13 @@ fn a_load_goes_through_pgbouncer() {
 }
 
 #[test]
-fn a_pooler_ends_with_a_tenbin_that_was_killed() {
-    let folder = TempDir::new().unwrap();
+fn a_pooler_and_a_server_end_with_a_tenbin_that_was_killed() {
+    let (folder, place) = (
+        TempDir::new().unwrap(),
+        TempDir::new_in("/var/tmp").unwrap(),
+    );
+    // The server may be somebody else's.
+    fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let mut child = Command::new(TENBIN)
         .args([
             "run",
@@ -83,16 +89,16 @@ fn a_pooler_ends_with_a_tenbin_that_was_killed() {
             "--via",
             "tpmonitor=2",
         ])
-        .args(["--pg-bin", "/usr/lib/postgresql/15/bin", "--out"])
+        .args(["--pg-bin", "/usr/lib/postgresql/15/bin", "--data-dir"])
+        .arg(place.path())
+        .arg("--out")
         .arg(folder.path().join("run"))
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let parent = child.id();
     let pooler = wait_for("the pooler", || {
-        let all = fs::read_dir("/proc").unwrap();
-        all.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse::<u32>().ok())
-            .find(|pid| is_pooler_of(*pid, parent))
+        all().find(|pid| is_pooler_of(*pid, parent))
     });
     child.kill().unwrap();
     child.wait().unwrap();
@@ -100,21 +106,21 @@ fn a_pooler_ends_with_a_tenbin_that_was_killed() {
         let state = fs::read_to_string(format!("/proc/{pooler}/stat")).unwrap_or_default();
         (state.is_empty() || state.contains(") Z ")).then_some(())
     });
-    // The next tenbin clears what the killed one left of its server.
-    let next = Command::new(TENBIN)
-        .args([
-            "run", "tpcc", "-w", "1", "-d", "1s", "--warmup", "0s", "--json",
-        ])
-        .args(["--pg-bin", "/usr/lib/postgresql/15/bin", "--out"])
-        .arg(folder.path().join("next"))
-        .output()
-        .unwrap();
-    assert_eq!(
-        next.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&next.stderr)
-    );
+    // Its guard clears the server, and waits for no other tenbin.
+    wait_for("an empty directory", || {
+        let left = fs::read_dir(place.path()).unwrap().count();
+        (left == 0).then_some(())
+    });
+    let ours = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(place.path().to_str().unwrap())
+    };
+    wait_for("no server", || (!all().any(|pid| ours(&pid))).then_some(()));
+}
+
+fn all() -> impl Iterator<Item = u32> {
+    let all = fs::read_dir("/proc").unwrap();
+    all.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok())
 }
 
 fn is_pooler_of(pid: u32, parent: u32) -> bool {
