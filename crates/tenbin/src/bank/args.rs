@@ -3,7 +3,7 @@
 use crate::exit::{Failure, Result};
 use crate::run::{ClientArgs, Pacing};
 use clap::{Args, ValueEnum};
-use tenbin_workload::bank::Size;
+use tenbin_workload::bank::{PartitionMethod, Partitions, Size, Storage};
 use tenbin_workload::tpcb::Form;
 
 /// Scale loaded where none is asked for.
@@ -17,15 +17,73 @@ pub(crate) struct TableArgs {
     /// Connections that load [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) load_threads: Option<u32>,
-    /// How full pages are loaded, percent, 10 to 100
-    #[arg(long, value_name = "PERCENT", default_value = "100")]
-    pub(crate) fillfactor: u8,
-    /// Add foreign keys, as `pgbench -i --foreign-keys` does
-    #[arg(long)]
-    pub(crate) foreign_keys: bool,
+    #[command(flatten)]
+    pub(crate) form: FormArgs,
     /// Drop and load again what an earlier load of tenbin made
     #[arg(long)]
     pub(crate) replace: bool,
+}
+
+/// What tables are like when they are made, in the words of `pgbench -i`.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct FormArgs {
+    /// How full the pages of the tables that are made are, percent, 10 to 100
+    #[arg(short = 'F', long, value_name = "PERCENT", default_value = "100", value_parser = clap::value_parser!(u8).range(10..=100))]
+    pub(crate) fillfactor: u8,
+    /// Give the tables that are made foreign keys
+    #[arg(long)]
+    pub(crate) foreign_keys: bool,
+    /// Make tables whose changes are not written ahead: faster, and empty after a crash
+    #[arg(long)]
+    pub(crate) unlogged_tables: bool,
+    /// Tablespace of the tables that are made; it must be there
+    #[arg(long, value_name = "TABLESPACE")]
+    pub(crate) tablespace: Option<String>,
+    /// Tablespace of their primary keys, likewise
+    #[arg(long, value_name = "TABLESPACE")]
+    pub(crate) index_tablespace: Option<String>,
+    /// Divide the accounts that are made into so many partitions (PostgreSQL 11 and newer); 0 for none
+    #[arg(long, value_name = "N")]
+    pub(crate) partitions: Option<u32>,
+    /// What tells partitions apart
+    #[arg(long, value_enum, requires = "partitions", default_value = "range")]
+    pub(crate) partition_method: Method,
+}
+
+/// What tells partitions apart.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum Method {
+    /// Accounts that follow each other
+    Range,
+    /// A hash of the account's number
+    Hash,
+}
+
+impl FormArgs {
+    /// Tables as `pgbench -i` makes them where nothing else is said.
+    pub(crate) const PLAIN: Self = Self {
+        fillfactor: 100,
+        foreign_keys: false,
+        unlogged_tables: false,
+        tablespace: None,
+        index_tablespace: None,
+        partitions: None,
+        partition_method: Method::Range,
+    };
+
+    pub(crate) fn storage(&self) -> Storage {
+        let method = match self.partition_method {
+            Method::Range => PartitionMethod::Range,
+            Method::Hash => PartitionMethod::Hash,
+        };
+        let count = self.partitions.filter(|&count| count > 0);
+        Storage {
+            unlogged: self.unlogged_tables,
+            tablespace: self.tablespace.clone(),
+            index_tablespace: self.index_tablespace.clone(),
+            partitions: count.map(|count| Partitions { count, method }),
+        }
+    }
 }
 
 /// pgbench's tables.
@@ -281,8 +339,7 @@ mod tests {
             tpca_ratio: ratio.parse().unwrap(),
             tables: TableArgs {
                 load_threads: None,
-                fillfactor: 100,
-                foreign_keys: false,
+                form: FormArgs::PLAIN,
                 replace: false,
             },
         };

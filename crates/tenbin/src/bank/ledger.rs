@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use tenbin_record::Check;
 use tenbin_rte::Driven;
 use tenbin_workload::Tally;
-use tenbin_workload::bank::{self, Design, Ran, Sums, Watch};
+use tenbin_workload::bank::{self, Design, Ran, Storage, Sums, Watch};
 
 /// The tables of a run.
 pub(super) struct Ledger {
@@ -35,9 +35,8 @@ impl Ledger {
     pub(super) fn begin(&self, place: &Place, ran: Ran) -> Result<()> {
         let mut client = place.server.connect()?;
         let Tables { design, schema, .. } = &self.tables;
-        match &self.tables.meta {
-            Some(meta) if !meta.past.ran => {}
-            _ => self.before.set(bank::sums(&mut client, *design, schema)?),
+        if !self.tables.fresh {
+            self.before.set(bank::sums(&mut client, *design, schema)?);
         }
         if self.tables.meta.is_some() {
             bank::mark_ran(&mut client, *design, schema, ran)?;
@@ -79,10 +78,31 @@ impl Ledger {
             ("accounts", size.accounts()),
         ];
         made.into_iter()
+            .chain(stored(&self.tables.storage))
             .chain(sizes.map(|(name, count)| (name, count.to_string())))
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
     }
+}
+
+/// What is unusual about how the tables are stored.
+fn stored(storage: &Storage) -> Vec<(&'static str, String)> {
+    let partitions = storage.partitions.iter().flat_map(|partitions| {
+        [
+            ("partitions", partitions.count.to_string()),
+            ("partition_method", partitions.method.name().to_owned()),
+        ]
+    });
+    let tablespaces = [
+        ("tablespace", &storage.tablespace),
+        ("index_tablespace", &storage.index_tablespace),
+    ];
+    let named = |(name, place): (&'static str, &Option<String>)| Some((name, place.clone()?));
+    let unlogged = storage.unlogged.then(|| ("unlogged", true.to_string()));
+    partitions
+        .chain(tablespaces.into_iter().filter_map(named))
+        .chain(unlogged)
+        .collect()
 }
 
 /// Checks the tables.

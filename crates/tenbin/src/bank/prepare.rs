@@ -6,7 +6,7 @@ use crate::place::Place;
 use crate::run::{cores, loading};
 use postgres::NoTls;
 use std::sync::atomic::AtomicBool;
-use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size};
+use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size, Storage};
 
 /// Tables to run on.
 #[derive(Debug, Clone)]
@@ -16,6 +16,9 @@ pub(crate) struct Tables {
     pub(crate) size: Size,
     /// None for tables that pgbench made.
     pub(crate) meta: Option<Meta>,
+    pub(crate) storage: Storage,
+    /// Whether nobody but this command has had them.
+    pub(crate) fresh: bool,
 }
 
 /// Loads the bank, or (`reuse`) takes what an earlier load left, be it pgbench's.
@@ -36,8 +39,9 @@ pub(crate) fn load(
         return taken(tables, asked, quiet);
     }
     let options = LoadOptions {
-        fillfactor: args.fillfactor,
-        foreign_keys: args.foreign_keys,
+        fillfactor: args.form.fillfactor,
+        foreign_keys: args.form.foreign_keys,
+        storage: args.form.storage(),
         threads: args.load_threads.unwrap_or_else(cores),
         schema: schema.clone(),
         replace: args.replace,
@@ -60,29 +64,29 @@ pub(crate) fn load(
         schema,
         size: loaded.meta.size,
         meta: Some(loaded.meta),
+        storage: options.storage,
+        fresh: true,
     })
 }
 
 /// Whole tables that are there already; the load itself refuses what it must not touch.
 fn existing(place: &Place, design: Design, schema: &str) -> Result<Option<Tables>> {
     let mut client = place.server.connect()?;
-    Ok(match bank::inspect(&mut client, design, schema)? {
-        Existing::Complete(meta) => Some(Tables {
-            design,
-            schema: schema.to_owned(),
-            size: meta.size,
-            meta: Some(meta),
-        }),
+    let (size, meta) = match bank::inspect(&mut client, design, schema)? {
+        Existing::Complete(meta) => (meta.size, Some(meta)),
         Existing::Foreign {
             size: Some(size), ..
-        } => Some(Tables {
-            design,
-            schema: schema.to_owned(),
-            size,
-            meta: None,
-        }),
-        _ => None,
-    })
+        } => (size, None),
+        _ => return Ok(None),
+    };
+    Ok(Some(Tables {
+        design,
+        schema: schema.to_owned(),
+        size,
+        meta,
+        storage: bank::storage(&mut client, design, schema)?,
+        fresh: false,
+    }))
 }
 
 fn taken(tables: Tables, asked: Asked, quiet: bool) -> Result<Tables> {

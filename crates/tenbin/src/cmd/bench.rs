@@ -1,6 +1,6 @@
 //! `tenbin bench`: pgbench's command line, on tenbin's driver.
 
-use crate::bank::args::TableArgs;
+use crate::bank::args::{FormArgs, TableArgs};
 use crate::exit::{Answer, Failure, Result};
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
@@ -164,17 +164,6 @@ struct VacuumArgs {
     vacuum_all: bool,
 }
 
-/// How tables are made.
-#[derive(clap::Args)]
-struct FormArgs {
-    /// How full the pages of the tables that are made are, percent, 10 to 100
-    #[arg(short = 'F', long, value_name = "PERCENT", default_value = "100", value_parser = clap::value_parser!(u8).range(10..=100))]
-    fillfactor: u8,
-    /// Give the tables that are made foreign keys
-    #[arg(long)]
-    foreign_keys: bool,
-}
-
 #[derive(clap::Args)]
 struct LogArgs {
     /// With --format pgbench, a line for each transaction in `pgbench_log.PID` (otherwise they are in
@@ -214,20 +203,10 @@ Exit status: 0 done; 1 an open loop missed or skipped transactions; 2 bad input,
 clients left because of an error; 3 the environment lacks something; 4 interrupted.";
 
 /// Options of pgbench's that are not here, and what there is instead.
-const ABSENT: [(&[&str], &str); 6] = [
+const ABSENT: [(&[&str], &str); 5] = [
     (
         &["-I", "--init-steps"],
         "-i makes tables, rows, keys and statistics in one go; for other steps make them with pgbench, whose tables tenbin runs on as well",
-    ),
-    (
-        &[
-            "--unlogged-tables",
-            "--tablespace",
-            "--index-tablespace",
-            "--partitions",
-            "--partition-method",
-        ],
-        "make such tables with pgbench -i; tenbin runs on them as well",
     ),
     (
         &["--verbose-errors"],
@@ -318,8 +297,7 @@ pub(crate) fn run(args: &Args) -> Result {
 impl DataArgs {
     fn tables(&self) -> TableArgs {
         TableArgs {
-            fillfactor: self.form.fillfactor,
-            foreign_keys: self.form.foreign_keys,
+            form: self.form.clone(),
             replace: self.replace,
             ..script::plain_tables()
         }

@@ -1,14 +1,15 @@
 //! pgbench's tables: making them, tidying them, and finding out how large they are.
 
 use crate::bank;
-use crate::bank::args::{Asked, TableArgs};
+use crate::bank::args::{Asked, FormArgs, TableArgs};
 use crate::exit::{Failure, Result};
 use crate::place::Place;
 use postgres::Client;
+use postgres::error::SqlState;
 use std::sync::atomic::AtomicBool;
-use tenbin_pgbench::Program;
+use tenbin_pgbench::{BUILTINS, Program};
 use tenbin_server::Origin;
-use tenbin_workload::bank::{Design, Size};
+use tenbin_workload::bank::{Design, Existing, Ran, Size, inspect, mark_ran};
 
 const TABLES: [&str; 4] = [
     "pgbench_accounts",
@@ -21,8 +22,7 @@ const TABLES: [&str; 4] = [
 pub(crate) fn plain_tables() -> TableArgs {
     TableArgs {
         load_threads: None,
-        fillfactor: 100,
-        foreign_keys: false,
+        form: FormArgs::PLAIN,
         replace: false,
     }
 }
@@ -71,6 +71,39 @@ pub(crate) fn vacuum(place: &Place, accounts: bool) -> Result<()> {
     Ok(())
 }
 
+/// Notes in the marker of tables that tenbin made what is about to run, for whoever checks them.
+fn note(place: &Place, program: &Program) -> Result<()> {
+    let (mut client, schema) = (place.server.connect()?, place.schema()?);
+    if !matches!(
+        inspect(&mut client, Design::Pgbench, &schema)?,
+        Existing::Complete(_)
+    ) {
+        return Ok(());
+    }
+    for script in program.scripts().iter().filter(|script| script.weight > 0) {
+        let name = BUILTINS
+            .iter()
+            .find(|builtin| builtin.description == &*script.name)
+            .map(|builtin| builtin.name);
+        let what = match name {
+            Some("tpcb-like") => Ran::Update,
+            Some("simple-update") => Ran::SimpleUpdate,
+            Some("select-only") => Ran::Select,
+            _ => Ran::Script,
+        };
+        if let Err(error) = mark_ran(&mut client, Design::Pgbench, &schema, what) {
+            let db = error.as_db_error();
+            // A standby, say: scripts change nothing there either.
+            if db.is_none_or(|db| *db.code() != SqlState::READ_ONLY_SQL_TRANSACTION) {
+                let why = db.map_or_else(|| error.to_string(), |db| db.message().to_owned());
+                eprintln!("warning: tenbin check tpcb will not know of this run: {why}");
+            }
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
 /// Makes the tables on a server of our own, and gives the scale: that of the data where a built-in
 /// script says how to find it out, else as given.
 pub(crate) fn ready(
@@ -84,6 +117,7 @@ pub(crate) fn ready(
     if place.server.origin != Origin::Dsn {
         make_tables(place, given.unwrap_or(1), tables, stop, quiet)?;
     }
+    note(place, program)?;
     if !program.uses_builtin() {
         return Ok(given.unwrap_or(1));
     }

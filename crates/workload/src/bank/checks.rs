@@ -232,7 +232,7 @@ impl Checker<'_> {
         let mixed = meta
             .past
             .mixed
-            .then(|| "`tenbin run mix` has moved accounts alone".to_owned());
+            .then(|| "`tenbin run mix` has moved accounts alone, or a script may have".to_owned());
         let simple = meta
             .past
             .simple_updates

@@ -2,7 +2,7 @@
 
 use super::marker::{self, Existing, Meta};
 use super::plan::{self, INDEX_BYTES, ROW_BYTES, Rows};
-use super::{Design, Size, Table, ddl};
+use super::{Design, Partitions, Size, Storage, Table, ddl};
 use crate::load::claim::{self, asking};
 use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, quoted, work};
 use postgres::Client;
@@ -19,6 +19,8 @@ pub struct LoadOptions {
     pub fillfactor: u8,
     /// Whether to add the foreign keys of `pgbench --foreign-keys`.
     pub foreign_keys: bool,
+    /// Where and how tables are stored.
+    pub storage: Storage,
     /// Connections that load at the same time, 1 to 256.
     pub threads: u32,
     /// Schema to load into, which must be there.
@@ -26,7 +28,7 @@ pub struct LoadOptions {
     /// Whether to drop what an earlier load of tenbin made; never what others made.
     pub replace: bool,
     /// Free bytes where the server stores its data, if known: a load that does
-    /// not fit is refused before it begins.
+    /// not fit is refused before it begins. Not looked at for a tablespace, which is elsewhere.
     pub available_bytes: Option<u64>,
 }
 
@@ -39,6 +41,7 @@ impl LoadOptions {
             size,
             fillfactor: 100,
             foreign_keys: false,
+            storage: Storage::default(),
             threads: 2,
             schema: "public".into(),
             replace: false,
@@ -103,6 +106,13 @@ fn validate(options: &LoadOptions) -> Result<(), LoadError> {
                 "cannot fill pages to {} %; give 10 to 100",
                 options.fillfactor
             ))
+        } else if let Some(Partitions { count, .. }) = options.storage.partitions
+            && !(1..=size.accounts()).contains(&count.into())
+        {
+            Some(format!(
+                "cannot make {count} partitions of {} accounts; give 1 to that many",
+                size.accounts()
+            ))
         } else if !(1..=256).contains(&options.threads) {
             Some(format!(
                 "cannot load over {} connections; give 1 to 256",
@@ -128,6 +138,9 @@ pub fn required_bytes(size: &Size, fillfactor: u8, max_wal_bytes: u64) -> u64 {
 /// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
 fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
     let asked = claim::ask(client)?;
+    options
+        .storage
+        .refuse(options.foreign_keys, asked.version, asked.version_name)?;
     claim::lock(marker::name(options.design), &options.schema, client)?;
     refuse_space(options, asked.max_wal_bytes)?;
     refuse_existing(options, client)?;
@@ -137,7 +150,11 @@ fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> 
 fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadError> {
     let needed = |size: &Size| required_bytes(size, options.fillfactor, max_wal_bytes);
     let needed_bytes = needed(&options.size);
-    let Some(available_bytes) = options.available_bytes.filter(|&has| has < needed_bytes) else {
+    let available_bytes = match options.storage.tablespace {
+        Some(_) => None,
+        None => options.available_bytes,
+    };
+    let Some(available_bytes) = available_bytes.filter(|&has| has < needed_bytes) else {
         return Ok(());
     };
     let fits = |branches: u32| {
@@ -198,10 +215,11 @@ fn begin(options: &LoadOptions, control: &mut Client) -> Result<(), Failure> {
     }
     marker::begin(&mut transaction, options)?;
     for table in Table::ALL {
-        let statement = ddl::create_table(options, table);
-        transaction
-            .batch_execute(&statement)
-            .map_err(Failure::of(statement))?;
+        for statement in ddl::create_table(options, table) {
+            transaction
+                .batch_execute(&statement)
+                .map_err(Failure::of(statement))?;
+        }
     }
     transaction.commit().map_err(during("making the tables"))
 }

@@ -42,7 +42,7 @@ pub struct Past {
     pub ran: bool,
     /// Whether some of them moved accounts without tellers and branches.
     pub simple_updates: bool,
-    /// Whether some of them moved accounts alone, without writing history.
+    /// Whether some of them moved accounts alone, without writing history, or may have.
     pub mixed: bool,
 }
 
@@ -213,6 +213,8 @@ pub enum Ran {
     SimpleUpdate,
     /// Moves accounts alone.
     Mix,
+    /// Nobody knows: a script of the user's.
+    Script,
     /// Changes nothing.
     Select,
 }
@@ -230,7 +232,7 @@ pub fn mark_ran(
     let set = match what {
         Ran::Update => "ran = true",
         Ran::SimpleUpdate => "ran = true, simple_updates = true",
-        Ran::Mix => "ran = true, mixed = true",
+        Ran::Mix | Ran::Script => "ran = true, mixed = true",
         Ran::Select => return Ok(()),
     };
     client.batch_execute(&format!(

@@ -11,6 +11,7 @@ mod load;
 mod marker;
 mod moved;
 mod plan;
+mod storage;
 mod tally;
 
 pub use checks::{Sums, Watch, check, sums};
@@ -18,4 +19,5 @@ pub use design::{Design, Size, Table};
 pub use load::{LoadOptions, load, required_bytes};
 pub use marker::{Existing, Meta, Past, Ran, SCHEMA_VERSION, inspect, mark_ran};
 pub use moved::Moved;
+pub use storage::{PartitionMethod, Partitions, Storage, storage};
 pub use tally::{BankTally, Move};

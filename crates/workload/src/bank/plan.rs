@@ -188,8 +188,9 @@ fn copies(options: &LoadOptions, table: Table, tasks: &mut Vec<Task<Copy>>) -> V
 
 /// Whether one connection copies the table as frozen: it must have truncated it in the same
 /// transaction, so several connections cannot. The accounts, nearly all of the data, are worth all.
+/// A partitioned table takes no frozen rows.
 fn freezes(options: &LoadOptions, table: Table) -> bool {
-    table != Table::Accounts || options.threads == 1
+    table != Table::Accounts || (options.threads == 1 && options.storage.partitions.is_none())
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use postgres::error::SqlState;
 pub(crate) struct Asked {
     /// `server_version_num`.
     pub(crate) version: u32,
+    /// `server_version`.
+    pub(crate) version_name: String,
     /// `max_wal_size`, bytes.
     pub(crate) max_wal_bytes: u64,
 }
@@ -23,16 +25,18 @@ pub(crate) fn ask(client: &mut Client) -> Result<Asked, LoadError> {
         )
         .map_err(asking("asking for the server's version"))?;
     let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
+    let version_name = row.get(1);
     if version < 90_600 {
         return Err(LoadError::Unsupported {
             what: "loading",
             needs: "9.6",
-            has: row.get(1),
+            has: version_name,
             instead: "use a newer server",
         });
     }
     Ok(Asked {
         version,
+        version_name,
         max_wal_bytes: u64::try_from(row.get::<_, i64>(2)).unwrap_or(0),
     })
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenbin_server::{Embedded, Options, Source};
 use tenbin_workload::bank::{
-    Design, Existing, LoadOptions, Meta, Ran, Size, Table, check, inspect, load, mark_ran,
+    self, Design, Existing, LoadOptions, Meta, PartitionMethod, Partitions, Ran, Size, Storage,
+    Table, check, inspect, load, mark_ran,
 };
 use tenbin_workload::check::Verdict;
 use tenbin_workload::load::{Aftermath, LoadError};
@@ -71,13 +72,19 @@ fn pgbench(database: &Database, arguments: &[&str]) -> Output {
     output
 }
 
-/// Tables, columns, keys, options and contents, as text.
+/// Tables, columns, keys, options, places and contents, as text.
 fn portrait(database: &Database) -> Vec<String> {
     let mut client = database.client();
     let mut portrait: Vec<String> = Vec::new();
     for query in [
-        "SELECT format('%s %s', relname, reloptions) FROM pg_class \
+        "SELECT format('%s %s %s', relname, reloptions, relpersistence) FROM pg_class \
          WHERE relname LIKE 'pgbench%' AND relkind = 'r' ORDER BY 1",
+        "SELECT format('%s in %s', relname, spcname) FROM pg_class c \
+         LEFT JOIN pg_tablespace s ON s.oid = reltablespace \
+         WHERE relname LIKE 'pgbench%' ORDER BY 1",
+        "SELECT format('%s %s %s', relname, pg_get_partkeydef(oid), \
+         pg_get_expr(relpartbound, oid)) FROM pg_class \
+         WHERE relname LIKE 'pgbench%' AND relkind IN ('r', 'p') ORDER BY 1",
         "SELECT format('%s.%s %s %s %s', attrelid::regclass, attname, attnum, \
          format_type(atttypid, atttypmod), attnotnull) FROM pg_attribute \
          WHERE attrelid::regclass::text LIKE 'pgbench%' AND attnum > 0 ORDER BY 1",
@@ -100,19 +107,69 @@ fn portrait(database: &Database) -> Vec<String> {
 
 #[test]
 fn tenbins_tables_cannot_be_told_from_pgbenchs() {
-    for (threads, fillfactor) in [(1, 100), (3, 70)] {
-        let (ours, theirs) = (Database::alone(), Database::new());
+    let divided = |count, method| Storage {
+        partitions: Some(Partitions { count, method }),
+        ..Storage::default()
+    };
+    let unlogged = Storage {
+        unlogged: true,
+        ..Storage::default()
+    };
+    let elsewhere = Storage {
+        tablespace: Some("one".to_owned()),
+        index_tablespace: Some("two".to_owned()),
+        ..divided(4, PartitionMethod::Hash)
+    };
+    let cases: [(u32, u8, Storage, &[&str]); 5] = [
+        (1, 100, Storage::default(), &[]),
+        (3, 70, Storage::default(), &[]),
+        (1, 100, unlogged, &["--unlogged-tables"]),
+        (
+            1,
+            90,
+            divided(3, PartitionMethod::Range),
+            &["--partitions=3"],
+        ),
+        (
+            2,
+            100,
+            elsewhere,
+            &[
+                "--partitions=4",
+                "--partition-method=hash",
+                "--tablespace=one",
+                "--index-tablespace=two",
+            ],
+        ),
+    ];
+    for (threads, fillfactor, storage, flags) in cases {
+        let ours = Database::alone();
+        let theirs = Database::on(Arc::clone(&ours.server), "template0");
+        let mut client = ours.client();
+        for statement in [
+            "SET allow_in_place_tablespaces = on",
+            "CREATE TABLESPACE one LOCATION ''",
+            "CREATE TABLESPACE two LOCATION ''",
+        ] {
+            client.batch_execute(statement).unwrap();
+        }
+        let fill = format!("-F{fillfactor}");
+        let given = ["-i", "-q", "-s2", &fill, "--foreign-keys"];
+        pgbench(&theirs, &[&given, flags].concat());
         let options = LoadOptions {
             size: Size::pgbench(2),
             threads,
             fillfactor,
             foreign_keys: true,
+            storage: storage.clone(),
             ..options(Design::Pgbench)
         };
         load_into(&ours, &options).unwrap();
-        let fill = format!("-F{fillfactor}");
-        pgbench(&theirs, &["-i", "-q", "-s2", &fill, "--foreign-keys"]);
         assert_eq!(portrait(&ours), portrait(&theirs));
+        for database in [&ours, &theirs] {
+            let found = bank::storage(&mut database.client(), Design::Pgbench, "public").unwrap();
+            assert_eq!(found, storage);
+        }
         // Nothing is left for VACUUM to do.
         let accounts = Design::Pgbench.table(Table::Accounts);
         assert_eq!(looked_at(&ours, accounts), 0, "{threads} connections");
@@ -334,6 +391,19 @@ fn what_cannot_be_is_refused_before_anything_is_made() {
         ),
         (
             LoadOptions {
+                storage: Storage {
+                    partitions: Some(Partitions {
+                        count: 100_001,
+                        method: PartitionMethod::Hash,
+                    }),
+                    ..Storage::default()
+                },
+                ..base.clone()
+            },
+            "give 1 to that many",
+        ),
+        (
+            LoadOptions {
                 threads: 0,
                 ..base.clone()
             },
@@ -375,8 +445,27 @@ fn the_oldest_server_is_loaded_and_checked_too() {
             foreign_keys: true,
             ..options(design)
         };
+        let partitions = Some(Partitions {
+            count: 2,
+            method: PartitionMethod::Range,
+        });
+        for (foreign_keys, version) in [(false, "11"), (true, "12")] {
+            let options = LoadOptions {
+                foreign_keys,
+                storage: Storage {
+                    partitions,
+                    ..Storage::default()
+                },
+                ..options.clone()
+            };
+            let refused = load_into(&database, &options).unwrap_err().to_string();
+            let needs = format!("needs PostgreSQL {version}");
+            assert!(refused.contains(&needs), "{refused}");
+        }
         load_into(&database, &options).unwrap();
         assert_eq!(checked(&database, design), all_pass());
+        let found = bank::storage(&mut database.client(), design, "public").unwrap();
+        assert_eq!(found, Storage::default());
     }
     pgbench(&database, &["-n", "-c2", "-t20"]);
     assert_eq!(checked(&database, Design::Pgbench), all_pass());

@@ -1,0 +1,126 @@
+//! Where and how tables are stored, as `pgbench -i` can be told.
+
+use super::{Design, Table};
+use crate::load::{LoadError, quoted};
+use postgres::Client;
+
+/// Where and how tables are stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Storage {
+    /// Whether changes are not written ahead: faster, and empty after a crash.
+    pub unlogged: bool,
+    /// Tablespace of the tables, which must be there; none: that of the database.
+    pub tablespace: Option<String>,
+    /// Tablespace of the primary keys, likewise.
+    pub index_tablespace: Option<String>,
+    /// Partitions of the accounts (PostgreSQL 11 and newer).
+    pub partitions: Option<Partitions>,
+}
+
+/// Partitions of the accounts by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partitions {
+    /// How many, 1 or more.
+    pub count: u32,
+    /// Which account is in which.
+    pub method: PartitionMethod,
+}
+
+/// What tells partitions apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PartitionMethod {
+    /// Accounts that follow each other, equally many in each.
+    Range,
+    /// A hash of the account's number.
+    Hash,
+}
+
+impl PartitionMethod {
+    /// As SQL and the command line have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Range => "range",
+            Self::Hash => "hash",
+        }
+    }
+}
+
+impl Storage {
+    /// Refuses what a server of `version` (`server_version_num`), called `name`, cannot do.
+    pub(super) fn refuse(
+        &self,
+        foreign_keys: bool,
+        version: u32,
+        name: String,
+    ) -> Result<(), LoadError> {
+        let (what, needs, instead) = match self.partitions {
+            Some(_) if foreign_keys && version < 120_000 => (
+                "a foreign key to a partitioned table",
+                "12",
+                "load without foreign keys",
+            ),
+            Some(_) if version < 110_000 => (
+                "a primary key of a partitioned table",
+                "11",
+                "load without partitions",
+            ),
+            _ => return Ok(()),
+        };
+        Err(LoadError::Unsupported {
+            what,
+            needs,
+            has: name,
+            instead,
+        })
+    }
+}
+
+/// How the tables in `schema` are stored: those of the accounts stand for all, and their first
+/// partition for all partitions. The tables must be there.
+///
+/// # Errors
+/// What the server answers.
+pub fn storage(
+    client: &mut Client,
+    design: Design,
+    schema: &str,
+) -> Result<Storage, postgres::Error> {
+    // Cast on the server, so that any schema's name may come.
+    let accounts = format!("{}.{}", quoted(schema), design.table(Table::Accounts));
+    let tablespace = |of: &str| {
+        format!("(SELECT spcname::text FROM pg_tablespace s WHERE s.oid = {of}.reltablespace)")
+    };
+    let ask = format!(
+        "SELECT coalesce(l.relpersistence, t.relpersistence) = 'u', {}, {}, t.relkind = 'p', \
+         (SELECT count(*) FROM pg_inherits WHERE inhparent = t.oid) \
+         FROM pg_class t LEFT JOIN pg_index k ON k.indrelid = t.oid AND k.indisprimary \
+         LEFT JOIN pg_class i ON i.oid = k.indexrelid \
+         LEFT JOIN pg_class l ON l.oid = (SELECT min(inhrelid::bigint) FROM pg_inherits \
+         WHERE inhparent = t.oid)::oid \
+         WHERE t.oid = $1::text::regclass",
+        tablespace("t"),
+        tablespace("i")
+    );
+    let row = client.query_one(&ask, &[&accounts])?;
+    let count = u32::try_from(row.get::<_, i64>(4)).unwrap_or(u32::MAX);
+    let partitions = if row.get(3) {
+        // A function that servers before 10 do not have.
+        let ask = "SELECT pg_get_partkeydef($1::text::regclass) LIKE 'RANGE%'";
+        let by_range: bool = client.query_one(ask, &[&accounts])?.get(0);
+        let method = if by_range {
+            PartitionMethod::Range
+        } else {
+            PartitionMethod::Hash
+        };
+        Some(Partitions { count, method })
+    } else {
+        None
+    };
+    Ok(Storage {
+        unlogged: row.get(0),
+        tablespace: row.get(1),
+        index_tablespace: row.get(2),
+        partitions,
+    })
+}
