@@ -19,6 +19,7 @@ mod units;
 mod via;
 
 use clap::{Parser, Subcommand};
+use std::os::unix::process::CommandExt as _;
 use std::process::{self, ExitCode};
 
 /// A performance laboratory for PostgreSQL.
@@ -83,7 +84,9 @@ fn main() -> ExitCode {
         Command::Tpmonitor(_) | Command::Bound(_) | Command::Guard { .. } => {}
         _ => {
             let mut guard = process::Command::new(via::itself());
-            guard.args(["guard", &process::id().to_string()]);
+            guard
+                .arg0("tenbin")
+                .args(["guard", &process::id().to_string()]);
             tenbin_server::guard::set(guard);
             if let Err(error) = tenbin_server::signals::watch() {
                 return exit::finish(Err(error.into()));
