@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use tenbin_record::Check;
 use tenbin_rte::Driven;
 use tenbin_workload::Tally;
-use tenbin_workload::bank::{self, Design, Ran, Storage, Sums, Watch};
+use tenbin_workload::bank::{self, Design, Ran, Sums, Watch};
 
 /// The tables of a run.
 pub(super) struct Ledger {
@@ -78,31 +78,11 @@ impl Ledger {
             ("accounts", size.accounts()),
         ];
         made.into_iter()
-            .chain(stored(&self.tables.storage))
+            .chain(self.tables.stored.iter().cloned())
             .chain(sizes.map(|(name, count)| (name, count.to_string())))
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
     }
-}
-
-/// What is unusual about how the tables are stored.
-fn stored(storage: &Storage) -> Vec<(&'static str, String)> {
-    let partitions = storage.partitions.iter().flat_map(|partitions| {
-        [
-            ("partitions", partitions.count.to_string()),
-            ("partition_method", partitions.method.name().to_owned()),
-        ]
-    });
-    let tablespaces = [
-        ("tablespace", &storage.tablespace),
-        ("index_tablespace", &storage.index_tablespace),
-    ];
-    let named = |(name, place): (&'static str, &Option<String>)| Some((name, place.clone()?));
-    let unlogged = storage.unlogged.then(|| ("unlogged", true.to_string()));
-    partitions
-        .chain(tablespaces.into_iter().filter_map(named))
-        .chain(unlogged)
-        .collect()
 }
 
 /// Checks the tables.

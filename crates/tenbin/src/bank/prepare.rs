@@ -6,7 +6,7 @@ use crate::place::Place;
 use crate::run::{cores, loading};
 use postgres::NoTls;
 use std::sync::atomic::AtomicBool;
-use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size, Storage};
+use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size};
 
 /// Tables to run on.
 #[derive(Debug, Clone)]
@@ -16,7 +16,8 @@ pub(crate) struct Tables {
     pub(crate) size: Size,
     /// None for tables that pgbench made.
     pub(crate) meta: Option<Meta>,
-    pub(crate) storage: Storage,
+    /// What is unusual about how they are stored.
+    pub(crate) stored: Vec<(&'static str, String)>,
     /// Whether nobody but this command has had them.
     pub(crate) fresh: bool,
 }
@@ -59,12 +60,13 @@ pub(crate) fn load(
         show.update(progress);
     })?;
     show.done(&loaded.progress);
+    let stored = bank::stored(&mut place.server.connect()?, design, &schema)?;
     Ok(Tables {
         design,
         schema,
         size: loaded.meta.size,
         meta: Some(loaded.meta),
-        storage: options.storage,
+        stored,
         fresh: true,
     })
 }
@@ -84,7 +86,7 @@ fn existing(place: &Place, design: Design, schema: &str) -> Result<Option<Tables
         schema: schema.to_owned(),
         size,
         meta,
-        storage: bank::storage(&mut client, design, schema)?,
+        stored: bank::stored(&mut client, design, schema)?,
         fresh: false,
     }))
 }

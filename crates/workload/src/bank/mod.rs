@@ -19,5 +19,5 @@ pub use design::{Design, Size, Table};
 pub use load::{LoadOptions, load, required_bytes};
 pub use marker::{Existing, Meta, Past, Ran, SCHEMA_VERSION, inspect, mark_ran};
 pub use moved::Moved;
-pub use storage::{PartitionMethod, Partitions, Storage, storage};
+pub use storage::{PartitionMethod, Partitions, Storage, stored};
 pub use tally::{BankTally, Move};

@@ -76,24 +76,25 @@ impl Storage {
     }
 }
 
-/// How the tables in `schema` are stored: those of the accounts stand for all, and their first
-/// partition for all partitions. The tables must be there.
+/// What is unusual about how the tables in `schema` are stored, by the names of the options that make
+/// them so: those of the accounts stand for all, and their first partition for all partitions.
+/// The tables must be there, whoever made them.
 ///
 /// # Errors
 /// What the server answers.
-pub fn storage(
+pub fn stored(
     client: &mut Client,
     design: Design,
     schema: &str,
-) -> Result<Storage, postgres::Error> {
+) -> Result<Vec<(&'static str, String)>, postgres::Error> {
     // Cast on the server, so that any schema's name may come.
     let accounts = format!("{}.{}", quoted(schema), design.table(Table::Accounts));
     let tablespace = |of: &str| {
         format!("(SELECT spcname::text FROM pg_tablespace s WHERE s.oid = {of}.reltablespace)")
     };
     let ask = format!(
-        "SELECT coalesce(l.relpersistence, t.relpersistence) = 'u', {}, {}, t.relkind = 'p', \
-         (SELECT count(*) FROM pg_inherits WHERE inhparent = t.oid) \
+        "SELECT t.relkind = 'p', (SELECT count(*) FROM pg_inherits WHERE inhparent = t.oid), \
+         {}, {}, coalesce(l.relpersistence, t.relpersistence) = 'u' \
          FROM pg_class t LEFT JOIN pg_index k ON k.indrelid = t.oid AND k.indisprimary \
          LEFT JOIN pg_class i ON i.oid = k.indexrelid \
          LEFT JOIN pg_class l ON l.oid = (SELECT min(inhrelid::bigint) FROM pg_inherits \
@@ -103,24 +104,21 @@ pub fn storage(
         tablespace("i")
     );
     let row = client.query_one(&ask, &[&accounts])?;
-    let count = u32::try_from(row.get::<_, i64>(4)).unwrap_or(u32::MAX);
-    let partitions = if row.get(3) {
-        // A function that servers before 10 do not have.
-        let ask = "SELECT pg_get_partkeydef($1::text::regclass) LIKE 'RANGE%'";
-        let by_range: bool = client.query_one(ask, &[&accounts])?.get(0);
-        let method = if by_range {
-            PartitionMethod::Range
-        } else {
-            PartitionMethod::Hash
-        };
-        Some(Partitions { count, method })
-    } else {
-        None
-    };
-    Ok(Storage {
-        unlogged: row.get(0),
-        tablespace: row.get(1),
-        index_tablespace: row.get(2),
-        partitions,
-    })
+    let mut found = Vec::new();
+    if row.get(0) {
+        found.push(("partitions", row.get::<_, i64>(1).to_string()));
+        // A function that servers before 10 do not have; `RANGE (aid)`.
+        let ask = "SELECT lower(split_part(pg_get_partkeydef($1::text::regclass), ' ', 1))";
+        let method = client.query_one(ask, &[&accounts])?.get(0);
+        found.push(("partition_method", method));
+    }
+    let places = [("tablespace", 2), ("index_tablespace", 3)];
+    found.extend(places.into_iter().filter_map(|(name, column)| {
+        let place: Option<String> = row.get(column);
+        Some((name, place?))
+    }));
+    if row.get(4) {
+        found.push(("unlogged_tables", true.to_string()));
+    }
+    Ok(found)
 }

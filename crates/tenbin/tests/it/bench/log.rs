@@ -113,15 +113,19 @@ fn programs(dsn: &str) -> Vec<Program<'_>> {
     std::iter::once(ours).chain(theirs).collect()
 }
 
+/// A script whose transactions take 20 ms.
+fn sleeper(folder: &Path) -> String {
+    let script = folder.join("s.sql");
+    std::fs::write(&script, "\\sleep 20 ms\n").unwrap();
+    script.display().to_string()
+}
+
 #[test]
 fn what_was_skipped_has_a_line_as_pgbench_writes_it() {
     let (_server, dsn) = server();
-    let folder = TempDir::new().unwrap();
+    let (folder, scripts) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let prefix = folder.path().join("log").display().to_string();
-    let scripts = TempDir::new().unwrap();
-    let script = scripts.path().join("s.sql");
-    std::fs::write(&script, "\\sleep 20 ms\n").unwrap();
-    let script = script.to_str().unwrap();
+    let script = &sleeper(scripts.path());
     // A fifth of what is due can be done.
     let asked = [
         "-f",
@@ -158,12 +162,9 @@ fn what_was_skipped_has_a_line_as_pgbench_writes_it() {
 #[test]
 fn a_log_of_intervals_has_the_columns_and_the_sums_of_pgbenchs() {
     let (_server, dsn) = server();
-    let folder = TempDir::new().unwrap();
+    let (folder, scripts) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let prefix = folder.path().join("log").display().to_string();
-    let scripts = TempDir::new().unwrap();
-    let script = scripts.path().join("s.sql");
-    std::fs::write(&script, "\\sleep 20 ms\n").unwrap();
-    let script = script.to_str().unwrap();
+    let script = &sleeper(scripts.path());
     let log = ["-l", "--aggregate-interval", "1", "--log-prefix", &prefix];
     for (rate, most_skipped) in [(&[][..], 0), (&["-R", "100", "-L", "30"][..], 300)] {
         for (name, run) in programs(&dsn) {

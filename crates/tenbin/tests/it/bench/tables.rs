@@ -90,7 +90,7 @@ fn partitioned_tables_are_made_run_on_and_told_of() {
         [
             &told["partitions"],
             &told["partition_method"],
-            &told["unlogged"]
+            &told["unlogged_tables"]
         ],
         ["3", "range", "true"],
         "{told}"
