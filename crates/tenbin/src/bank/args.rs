@@ -84,6 +84,33 @@ impl FormArgs {
             partitions: count.map(|count| Partitions { count, method }),
         }
     }
+
+    /// What is asked for beyond [`Self::PLAIN`], by the names under which a run tells of tables.
+    pub(crate) fn asked(&self) -> Vec<(&'static str, String)> {
+        let storage = self.storage();
+        let partitions = storage.partitions.iter().flat_map(|partitions| {
+            [
+                ("partitions", partitions.count.to_string()),
+                ("partition_method", partitions.method.name().to_owned()),
+            ]
+        });
+        let fillfactor = Some(self.fillfactor).filter(|&percent| percent != Self::PLAIN.fillfactor);
+        let set = |set: bool| set.then(|| true.to_string());
+        let others = [
+            ("fillfactor", fillfactor.map(|percent| percent.to_string())),
+            ("foreign_keys", set(self.foreign_keys)),
+            ("tablespace", storage.tablespace.clone()),
+            ("index_tablespace", storage.index_tablespace.clone()),
+            ("unlogged_tables", set(storage.unlogged)),
+        ];
+        partitions
+            .chain(
+                others
+                    .into_iter()
+                    .filter_map(|(name, value)| Some((name, value?))),
+            )
+            .collect()
+    }
 }
 
 /// pgbench's tables.

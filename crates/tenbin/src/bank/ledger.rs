@@ -64,21 +64,17 @@ impl Ledger {
     /// What `run.json` says of the tables.
     pub(super) fn parameters(&self) -> BTreeMap<String, String> {
         let size = &self.tables.size;
-        let made = match &self.tables.meta {
-            Some(meta) => vec![
-                ("loaded_by", format!("tenbin {}", meta.tenbin_version)),
-                ("fillfactor", meta.fillfactor.to_string()),
-                ("foreign_keys", meta.foreign_keys.to_string()),
-            ],
-            None => vec![("loaded_by", "pgbench".to_owned())],
+        let by = match &self.tables.meta {
+            Some(meta) => format!("tenbin {}", meta.tenbin_version),
+            None => "pgbench".to_owned(),
         };
         let sizes = [
             ("branches", u64::from(size.branches)),
             ("tellers", size.tellers()),
             ("accounts", size.accounts()),
         ];
-        made.into_iter()
-            .chain(self.tables.stored.iter().cloned())
+        std::iter::once(("loaded_by", by))
+            .chain(self.tables.made())
             .chain(sizes.map(|(name, count)| (name, count.to_string())))
             .map(|(name, value)| (name.to_owned(), value))
             .collect()

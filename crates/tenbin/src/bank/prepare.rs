@@ -1,6 +1,6 @@
 //! Loading what is missing, taking what is there, refusing what is not ours.
 
-use super::args::{Asked, TableArgs};
+use super::args::{Asked, FormArgs, TableArgs};
 use crate::exit::{Failure, Result};
 use crate::place::Place;
 use crate::run::{cores, loading};
@@ -22,6 +22,18 @@ pub(crate) struct Tables {
     pub(crate) fresh: bool,
 }
 
+impl Tables {
+    /// What they are like, as far as that is known or unusual.
+    pub(super) fn made(&self) -> Vec<(&'static str, String)> {
+        let mut made = self.stored.clone();
+        if let Some(meta) = &self.meta {
+            made.push(("fillfactor", meta.fillfactor.to_string()));
+            made.push(("foreign_keys", meta.foreign_keys.to_string()));
+        }
+        made
+    }
+}
+
 /// Loads the bank, or (`reuse`) takes what an earlier load left, be it pgbench's.
 pub(crate) fn load(
     place: &Place,
@@ -37,7 +49,7 @@ pub(crate) fn load(
         && !args.replace
         && let Some(tables) = existing(place, design, &schema)?
     {
-        return taken(tables, asked, quiet);
+        return taken(tables, asked, &args.form, quiet);
     }
     let options = LoadOptions {
         fillfactor: args.form.fillfactor,
@@ -91,7 +103,16 @@ fn existing(place: &Place, design: Design, schema: &str) -> Result<Option<Tables
     }))
 }
 
-fn taken(tables: Tables, asked: Asked, quiet: bool) -> Result<Tables> {
+/// Takes tables that are there, if they are what is asked for.
+fn taken(tables: Tables, asked: Asked, form: &FormArgs, quiet: bool) -> Result<Tables> {
+    let refused = |holds: String, option: &str| {
+        let mend = match tables.meta {
+            Some(_) => ", or load anew with --replace",
+            None => "; tenbin did not make them and will not drop them",
+        };
+        let message = format!("the database holds {holds}: leave out {option} to use them{mend}");
+        Err(Failure::bad_input(message))
+    };
     if asked.explicit && asked.size != tables.size {
         let size = |size: &Size| {
             format!(
@@ -99,17 +120,16 @@ fn taken(tables: Tables, asked: Asked, quiet: bool) -> Result<Tables> {
                 size.branches, size.tellers_per_branch, size.accounts_per_branch
             )
         };
-        let mend = match tables.meta {
-            Some(_) => "leave out --scale to use them, or load anew with --replace",
-            None => {
-                "leave out --scale to use them; tenbin did not make them and will not drop them"
-            }
-        };
-        return Err(Failure::bad_input(format!(
-            "the database holds {}, not {}: {mend}",
-            size(&tables.size),
-            size(&asked.size)
-        )));
+        let holds = format!("{}, not {}", size(&tables.size), size(&asked.size));
+        return refused(holds, "--scale");
+    }
+    let has = tables.made();
+    if let Some((name, value)) = form.asked().iter().find(|asked| !has.contains(asked)) {
+        let option = format!("--{}", name.replace('_', "-"));
+        return refused(
+            format!("tables that were, as far as is known, not made with {option} {value}"),
+            &option,
+        );
     }
     if tables.meta.is_none() && !quiet {
         eprintln!(

@@ -96,6 +96,26 @@ fn partitioned_tables_are_made_run_on_and_told_of() {
         "{told}"
     );
     assert_eq!(told.get("tablespace"), None);
+    // Tables that are there are not taken for what they are not.
+    let (same, other) = (["--partitions", "3"], ["--partitions", "4"]);
+    for (form, code) in [
+        (&same[..], 0),
+        (&other, 2),
+        (&["--foreign-keys"], 2),
+        (&["-F", "90"], 2),
+    ] {
+        let out = format!("{out}{}", form.concat());
+        let again = [&asked[..], &["--dsn", &dsn, "--out"], &[&out], form].concat();
+        let ran = tenbin(&again);
+        assert_eq!(
+            ran.status.code(),
+            Some(code),
+            "{form:?}: {}",
+            text(&ran.stderr)
+        );
+        let wrong = text(&ran.stderr).contains("leave out");
+        assert_eq!(wrong, code == 2, "{form:?}: {}", text(&ran.stderr));
+    }
     for (wrong, said) in [
         (["--partition-method", "hash"], "--partitions"),
         (["--partitions", "100001"], "give 1 to that many"),
