@@ -38,8 +38,6 @@ pub struct Meta {
 /// What tenbin ran on data since they were loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Past {
-    /// Whether there were any transactions that change something.
-    pub ran: bool,
     /// Whether some of them moved accounts without tellers and branches.
     pub simple_updates: bool,
     /// Whether some of them moved accounts alone, without writing history, or may have.
@@ -179,7 +177,7 @@ fn read_kept(
     let row = client.query_one(
         &format!(
             "SELECT branches, tellers_per_branch, accounts_per_branch, fillfactor, foreign_keys, \
-             tenbin_version, ran, simple_updates, mixed, {kept} FROM {}.{}",
+             tenbin_version, simple_updates, mixed, {kept} FROM {}.{}",
             quoted(schema),
             name(design)
         ),
@@ -196,11 +194,10 @@ fn read_kept(
         foreign_keys: row.get(4),
         tenbin_version: row.get(5),
         past: Past {
-            ran: row.get(6),
-            simple_updates: row.get(7),
-            mixed: row.get(8),
+            simple_updates: row.get(6),
+            mixed: row.get(7),
         },
-        history_kept: row.get(9),
+        history_kept: row.get(8),
     })
 }
 
