@@ -274,8 +274,9 @@ pub struct Driver {
     pub rss_max_bytes: u64,
     /// Whether processors were kept from sleeping (`--stay-awake`).
     pub stay_awake: bool,
-    /// How late the driver was: from when a terminal's timer was due to when it was handled.
-    pub lateness_ms: Lateness,
+    /// How late the driver was: from when a terminal's timer was due to when it was handled; none
+    /// where no terminal waited for a time.
+    pub lateness_ms: Option<Lateness>,
     /// Time that driving threads stood still because recording could not keep up, seconds.
     pub recording_stall_s: f64,
     /// Connections opened, replacements included.

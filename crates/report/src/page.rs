@@ -148,7 +148,6 @@ fn key_figures(run: &Run) -> Markup {
         words::primary(run).and_then(|(name, kind)| Some((words::kind(name), kind.response_ms?)));
     let errors = words::errors(run);
     let retries: u64 = result.transactions.values().map(|kind| kind.retries).sum();
-    let late = response(run.driver.lateness_ms.p999);
     html! {
         dl.figures {
             (figure(&result.throughput.metric, &words::headline(run), words::metric(&result.throughput.metric)))
@@ -160,7 +159,7 @@ fn key_figures(run: &Run) -> Markup {
             @if let Some(us) = each.server_cpu_us { (figure("Server CPU", &micros(us), "a transaction")) }
             @if let (Some(us), Some(via)) = (each.via_cpu_us, &run.via) { (figure("Pooler CPU", &micros(us), &format!("a transaction, {}", words::via(via)))) }
             @if let Some(us) = run.driver.cpu_per_transaction_us { (figure("Driver CPU", &micros(us), "a transaction")) }
-            (figure("Driver late by", &late, "at the 99.9th percentile"))
+            @if let Some(late) = run.driver.lateness_ms { (figure("Driver late by", &response(late.p999), "at the 99.9th percentile")) }
             @if let Some(size) = each.wal_bytes { (figure("Write-ahead log", &bytes(size), "a transaction")) }
         }
     }

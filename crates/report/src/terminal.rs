@@ -138,12 +138,19 @@ fn driver(run: &Run) -> String {
         .map_or_else(String::new, |us| {
             format!("{} µs CPU a transaction, ", significant(us))
         });
-    let late = driver.lateness_ms;
+    let late = driver.lateness_ms.map_or_else(
+        || "nothing to be late for".to_owned(),
+        |late| {
+            format!(
+                "late by p99 {}, p99.9 {}, max {}",
+                response(late.p99),
+                response(late.p999),
+                response(late.max)
+            )
+        },
+    );
     format!(
-        "Driver: {cpu}late by p99 {}, p99.9 {}, max {}{}; {} of memory",
-        response(late.p99),
-        response(late.p999),
-        response(late.max),
+        "Driver: {cpu}{late}{}; {} of memory",
         if driver.stay_awake {
             " with processors kept awake"
         } else {

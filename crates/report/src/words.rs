@@ -529,16 +529,22 @@ pub(crate) fn driver_kept_up(run: &Run) -> bool {
     let times: Option<Times> = primary(run).and_then(|(_, transaction)| transaction.response_ms);
     let p99 = times.map_or(0.0, |times| times.p99);
     let driver = &run.driver;
-    driver.lateness_ms.p99 <= LATENESS_HARMLESS_MS.max(LATENESS_SHARE * p99)
+    let late_ms = driver.lateness_ms.map_or(0.0, |late| late.p99);
+    late_ms <= LATENESS_HARMLESS_MS.max(LATENESS_SHARE * p99)
         && driver.recording_stall_s <= STALL_SHARE * run.run.measured_s
 }
 
 fn kept_up(run: &Run) -> Sentence {
     let driver = &run.driver;
-    let late = format!(
-        "99\u{a0}% of its steps were at most {} late, 99.9\u{a0}% at most {}",
-        response(driver.lateness_ms.p99),
-        response(driver.lateness_ms.p999)
+    let late = driver.lateness_ms.map_or_else(
+        || "none of its steps waited for a time".to_owned(),
+        |late| {
+            format!(
+                "99\u{a0}% of its steps were at most {} late, 99.9\u{a0}% at most {}",
+                response(late.p99),
+                response(late.p999)
+            )
+        },
     );
     let stalled = match driver.recording_stall_s {
         stall if stall > 0.0 => format!(", and recording held it up for {}", duration(stall)),

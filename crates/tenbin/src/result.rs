@@ -170,7 +170,6 @@ pub(crate) fn driver<T: Tally>(
     let usage = &driven.usage;
     let completed: u64 = driven.kinds.iter().map(|kind| kind.completed).sum();
     let cpu_us = 1e6 * (usage.cpu_user_s + usage.cpu_system_s);
-    let lateness = times(&driven.lateness).unwrap_or_default();
     record::Driver {
         terminals: options.terminals,
         connections: options.connections,
@@ -181,12 +180,12 @@ pub(crate) fn driver<T: Tally>(
         cpu_per_transaction_us: (completed > 0).then(|| cpu_us / completed as f64),
         rss_max_bytes: usage.rss_max_bytes,
         stay_awake: usage.stayed_awake,
-        lateness_ms: record::Lateness {
-            p50: lateness.p50,
-            p99: lateness.p99,
-            p999: lateness.p999,
-            max: lateness.max,
-        },
+        lateness_ms: times(&driven.lateness).map(|late| record::Lateness {
+            p50: late.p50,
+            p99: late.p99,
+            p999: late.p999,
+            max: late.max,
+        }),
         recording_stall_s: usage.recording_stall_s,
         connections_opened: driven.connections.opened,
         connections_lost: driven.connections.lost,

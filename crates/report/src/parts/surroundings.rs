@@ -43,12 +43,16 @@ pub(crate) fn driver(run: &Run) -> Table {
         "CPU of recording, from beginning to end",
         format!("{} s", significant(driver.cpu_recording_s)),
     );
-    let late = driver.lateness_ms;
     add(
         "lateness: p50, p99, p99.9, max",
-        [late.p50, late.p99, late.p999, late.max]
-            .map(response)
-            .join(", "),
+        driver.lateness_ms.map_or_else(
+            || "no step waited for a time".to_owned(),
+            |late| {
+                [late.p50, late.p99, late.p999, late.max]
+                    .map(response)
+                    .join(", ")
+            },
+        ),
     );
     add(
         "stood still for recording",

@@ -635,12 +635,12 @@ pub(crate) fn run() -> Run {
             cpu_per_transaction_us: Some(79.8),
             rss_max_bytes: 27 << 20,
             stay_awake: false,
-            lateness_ms: Lateness {
+            lateness_ms: Some(Lateness {
                 p50: 0.01,
                 p99: 0.11,
                 p999: 0.42,
                 max: 3.1,
-            },
+            }),
             recording_stall_s: 0.0,
             connections_opened: 20,
             connections_lost: 0,
@@ -682,11 +682,12 @@ pub(crate) fn bad_run() -> Run {
     result.checks[2].note = Some("the server was gone".into());
     let delivery = result.deferred.get_mut("delivery").unwrap();
     (delivery.errors, delivery.remaining) = (2, 7);
-    (
-        run.driver.lateness_ms.p99,
-        run.driver.lateness_ms.p999,
-        run.driver.lateness_ms.max,
-    ) = (12.0, 48.0, 77.0);
+    run.driver.lateness_ms = Some(Lateness {
+        p50: 0.01,
+        p99: 12.0,
+        p999: 48.0,
+        max: 77.0,
+    });
     run.driver.recording_stall_s = 1.5;
     let fsync = Setting {
         value: "off".into(),

@@ -241,6 +241,16 @@ fn a_run_without_anything_still_has_a_page() {
 }
 
 #[test]
+fn a_driver_that_waited_for_no_time_was_not_late_by_nothing() {
+    let mut run = run();
+    assert!(page(&run).contains("Driver late by"));
+    run.driver.lateness_ms = None;
+    let page = page(&run);
+    assert!(page.contains("The driver kept up: none of its steps waited for a time."));
+    assert!(!page.contains("Driver late by") && !page.contains("at most 0"));
+}
+
+#[test]
 fn one_transaction_is_enough_for_every_chart() {
     let mut run = run();
     run.timeline = timeline(0, 1, &[("new_order", 100.0, 60, 1.0)]);
