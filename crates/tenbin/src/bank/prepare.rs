@@ -7,6 +7,7 @@ use crate::run::{cores, loading};
 use postgres::NoTls;
 use std::sync::atomic::AtomicBool;
 use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size};
+use tenbin_workload::load::counted;
 
 /// Tables to run on.
 #[derive(Debug, Clone)]
@@ -62,8 +63,8 @@ pub(crate) fn load(
         ..LoadOptions::new(design, asked.size)
     };
     let what = format!(
-        "{} branches of {}",
-        options.size.branches,
+        "{} of {}",
+        counted(options.size.branches, "branch", "branches"),
         design.workload()
     );
     let mut show = loading::Show::new(what, quiet);

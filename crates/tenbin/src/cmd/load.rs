@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 use std::sync::atomic::AtomicBool;
 use tenbin_server::signals::Graceful;
 use tenbin_workload::bank::Design;
+use tenbin_workload::load::counted;
 
 /// Load a workload's data into a server that stays
 #[derive(Parser)]
@@ -123,8 +124,8 @@ fn bank(
     let loaded = bank::load(&place, design, asked, tables, false, stop, false)?;
     let workload = design.workload();
     println!(
-        "{workload} with {} branches is loaded; run it with: tenbin run {workload} --dsn …",
-        loaded.size.branches
+        "{workload} with {} is loaded; run it with: tenbin run {workload} --dsn …",
+        counted(loaded.size.branches, "branch", "branches")
     );
     Ok(Answer::Yes)
 }
@@ -140,8 +141,8 @@ fn tpcc(args: TpccArgs, stop: &AtomicBool) -> Result {
     let place = open(args.dsn)?;
     let meta = tpcc::load(&place, &args.load, relations, false, stop, false)?;
     println!(
-        "TPC-C with {} warehouses is loaded; run it with: tenbin run tpcc --dsn …",
-        meta.warehouses
+        "TPC-C with {} is loaded; run it with: tenbin run tpcc --dsn …",
+        counted(meta.warehouses, "warehouse", "warehouses")
     );
     Ok(Answer::Yes)
 }

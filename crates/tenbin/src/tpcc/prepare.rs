@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use tenbin_record::Check;
 use tenbin_workload::check::CheckError;
+use tenbin_workload::load::counted;
 use tenbin_workload::tpcc::Rules;
 use tenbin_workload::tpcc::checks;
 use tenbin_workload::tpcc::load::{self, Existing, LoadOptions, Meta};
@@ -80,7 +81,7 @@ pub(crate) fn load(
         available_bytes: loading::available_bytes(place),
         ..LoadOptions::default()
     };
-    let what = format!("{} warehouses", options.warehouses);
+    let what = counted(options.warehouses, "warehouse", "warehouses");
     let mut show = loading::Show::new(what, quiet);
     let config = place.server.target.config();
     let loaded = load::load(&options, || config.connect(NoTls), stop, &mut |progress| {

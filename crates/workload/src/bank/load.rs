@@ -4,7 +4,7 @@ use super::marker::{self, Existing, Meta};
 use super::plan::{self, INDEX_BYTES, ROW_BYTES, Rows};
 use super::{Design, Partitions, Size, Storage, Table, ddl};
 use crate::load::claim::{self, asking};
-use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, quoted, work};
+use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, counted, quoted, work};
 use postgres::Client;
 use std::sync::atomic::AtomicBool;
 
@@ -173,7 +173,7 @@ fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadErr
         }) = middle;
     }
     Err(LoadError::Space {
-        what: format!("{} branches", options.size.branches),
+        what: counted(options.size.branches, "branch", "branches"),
         needed_bytes,
         available_bytes,
         fitting: fitting.to_string(),
@@ -189,7 +189,10 @@ fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), Loa
         Existing::Complete(_) | Existing::Partial(_) if options.replace => Ok(()),
         Existing::Complete(meta) => Err(LoadError::Complete {
             schema,
-            what: format!("{workload} with {} branches", meta.size.branches),
+            what: format!(
+                "{workload} with {}",
+                counted(meta.size.branches, "branch", "branches")
+            ),
             workload,
             tenbin_version: meta.tenbin_version,
         }),

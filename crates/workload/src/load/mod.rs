@@ -13,6 +13,12 @@ pub use error::{Aftermath, LoadError};
 pub(crate) use error::{Failure, server_message};
 pub use plan::Stage;
 
+/// A number of things in words: `1 branch`, `2 branches`.
+#[must_use]
+pub fn counted(number: u32, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// A load that is whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Loaded<M> {

@@ -242,7 +242,7 @@ fn what_is_there_is_refused_and_replaced_only_when_asked() {
     database.load(&small_options(1)).unwrap();
     let again = database.load(&small_options(2)).unwrap_err();
     assert!(
-        matches!(&again, LoadError::Complete { what, .. } if what == "TPC-C with 1 warehouses"),
+        matches!(&again, LoadError::Complete { what, .. } if what == "TPC-C with 1 warehouse"),
         "{again}"
     );
     assert_eq!(database.ask("SELECT count(*) FROM warehouse"), "1");

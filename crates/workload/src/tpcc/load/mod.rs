@@ -18,7 +18,7 @@ use super::population::Population;
 use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
-use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, quoted, work};
+use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, counted, quoted, work};
 use postgres::Client;
 use postgres::error::SqlState;
 use std::collections::BTreeMap;
@@ -173,7 +173,7 @@ fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> 
     let needed_bytes = required_bytes(options.warehouses, max_wal_bytes);
     if let Some(available_bytes) = options.available_bytes.filter(|&has| has < needed_bytes) {
         return Err(LoadError::Space {
-            what: format!("{} warehouses", options.warehouses),
+            what: counted(options.warehouses, "warehouse", "warehouses"),
             needed_bytes,
             available_bytes,
             fitting: space::fitting(available_bytes, max_wal_bytes).to_string(),
@@ -243,7 +243,10 @@ fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), Loa
         Existing::Nothing => Ok(()),
         Existing::Complete(meta) => Err(LoadError::Complete {
             schema,
-            what: format!("TPC-C with {} warehouses", meta.warehouses),
+            what: format!(
+                "TPC-C with {}",
+                counted(meta.warehouses, "warehouse", "warehouses")
+            ),
             workload: "tpcc",
             tenbin_version: meta.tenbin_version,
         }),
