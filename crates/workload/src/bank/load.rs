@@ -69,7 +69,7 @@ where
     C: Fn() -> Result<Client, postgres::Error>,
 {
     validate(options)?;
-    let unchanged = |failure: Failure| failure.into_error(Aftermath::Removed);
+    let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
     let mut control = connect().map_err(LoadError::Connect)?;
     let version = refuse(options, &mut control)?;
     let workers = claim::workers(options.threads, &options.schema, &connect)?;
@@ -224,6 +224,8 @@ fn begin(options: &LoadOptions, control: &mut Client) -> Result<(), Failure> {
                 .map_err(Failure::of(statement))?;
         }
     }
+    let tables = Table::ALL.map(|table| options.design.table(table));
+    claim::tie(&mut transaction, marker::name(options.design), &tables)?;
     transaction.commit().map_err(during("making the tables"))
 }
 

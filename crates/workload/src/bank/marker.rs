@@ -2,7 +2,7 @@
 //! whole, and what has run on it since.
 
 use super::{Design, LoadOptions, Size, Table};
-use crate::load::claim::present;
+use crate::load::claim::{present, strangers};
 use crate::load::{Failure, quoted};
 use postgres::{Client, GenericClient};
 
@@ -78,12 +78,17 @@ pub fn inspect(
     if relations.is_empty() {
         return Ok(Existing::Nothing);
     }
-    if !relations.iter().any(|name| name == marker) {
+    let marked = relations.iter().any(|name| name == marker);
+    let whole = relations.len() == tables.len() + usize::from(marked);
+    let foreign = |client: &mut Client, relations| {
         let size = match design {
-            Design::Pgbench if relations.len() == tables.len() => pgbench_size(client, schema)?,
+            Design::Pgbench if whole => pgbench_size(client, schema)?,
             _ => None,
         };
-        return Ok(Existing::Foreign { relations, size });
+        Ok(Existing::Foreign { relations, size })
+    };
+    if !marked {
+        return foreign(client, relations);
     }
     if !is_ours(client, marker, schema)? {
         relations.retain(|name| name != marker);
@@ -93,7 +98,11 @@ pub fn inspect(
             size: None,
         });
     }
-    let whole = relations.len() == names.len();
+    // pgbench -i makes its tables anew and leaves the marker where it is.
+    let strangers = strangers(client, schema, marker, &tables)?;
+    if !strangers.is_empty() {
+        return foreign(client, strangers);
+    }
     let complete: bool = client
         .query_one(
             &format!("SELECT state = 'complete' FROM {}.{marker}", quoted(schema)),

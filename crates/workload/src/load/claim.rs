@@ -2,7 +2,7 @@
 
 use super::error::{Aftermath, Failure, LoadError};
 use super::work;
-use postgres::Client;
+use postgres::{Client, GenericClient};
 use postgres::error::SqlState;
 
 /// What a load asks of a server before anything is made.
@@ -55,6 +55,49 @@ pub(crate) fn present(
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
+/// Gives a load's tables and its marker one comment in common, by which they are known: a table that
+/// somebody has made since under one of their names has another, or none. Comments go along with
+/// dumps and copies of a database. The session's schema is the load's.
+pub(crate) fn tie(
+    client: &mut impl GenericClient,
+    marker: &str,
+    tables: &[&str],
+) -> Result<(), Failure> {
+    let during = "giving the tables their comment";
+    let now = "SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')";
+    let now: String = client
+        .query_one(now, &[])
+        .map_err(Failure::of(during))?
+        .get(0);
+    for table in tables.iter().chain([&marker]) {
+        client
+            .batch_execute(&format!(
+                "COMMENT ON TABLE {table} IS 'loaded by tenbin at {now} UTC'"
+            ))
+            .map_err(Failure::of(during))?;
+    }
+    Ok(())
+}
+
+/// Which of these tables in `schema` are not those that were loaded with `marker`, which is there.
+/// Loads of before there were comments have none in common, and no strangers.
+pub(crate) fn strangers(
+    client: &mut Client,
+    schema: &str,
+    marker: &str,
+    tables: &[&str],
+) -> Result<Vec<String>, postgres::Error> {
+    let rows = client.query(
+        "SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+         JOIN pg_class m ON m.relnamespace = n.oid AND m.relname = $3 \
+         WHERE n.nspname = $1 AND c.relname = ANY ($2) \
+         AND obj_description(c.oid, 'pg_class') \
+         IS DISTINCT FROM obj_description(m.oid, 'pg_class') ORDER BY 1",
+        &[&schema, &tables, &marker],
+    )?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// Keeps other loads out of the schema for as long as the connection lasts. The lock is waited for
 /// a little: the server takes a moment to notice that the connection of an earlier load is gone.
 pub(crate) fn lock(marker: &str, schema: &str, client: &mut Client) -> Result<(), LoadError> {
@@ -74,7 +117,7 @@ pub(crate) fn lock(marker: &str, schema: &str, client: &mut Client) -> Result<()
 
 /// An answer to a question that is asked before anything is made.
 pub(crate) fn asking(during: &'static str) -> impl FnOnce(postgres::Error) -> LoadError {
-    move |answer| Failure::of(during)(answer).into_error(Aftermath::Removed)
+    move |answer| Failure::of(during)(answer).into_error(Aftermath::Unchanged)
 }
 
 /// Connections that will load, ready for it.
@@ -85,7 +128,7 @@ where
     let worker = |_| {
         let mut worker = connect().map_err(LoadError::Connect)?;
         work::prepare(&mut worker, schema)
-            .map_err(|failure| failure.into_error(Aftermath::Removed))?;
+            .map_err(|failure| failure.into_error(Aftermath::Unchanged))?;
         Ok(worker)
     };
     (0..count).map(worker).collect()

@@ -3,6 +3,8 @@
 /// What became of what a failed load had made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aftermath {
+    /// The load had not begun: everything is as it was.
+    Unchanged,
     /// Everything that this load made is gone again.
     Removed,
     /// Some of it is still there, marked as a partial load.
@@ -12,6 +14,7 @@ pub enum Aftermath {
 impl std::fmt::Display for Aftermath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Unchanged => "nothing was changed",
             Self::Removed => "what this load had made has been removed",
             Self::Partial => {
                 "what this load had made could not be removed and is marked as partial; \

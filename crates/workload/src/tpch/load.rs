@@ -66,7 +66,7 @@ where
             options.threads
         )));
     }
-    let unchanged = |failure: Failure| failure.into_error(Aftermath::Removed);
+    let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
     let mut control = connect().map_err(LoadError::Connect)?;
     let asked = claim::ask(&mut control)?;
     claim::lock(MARKER, &options.schema, &mut control)?;
@@ -160,6 +160,7 @@ fn begin(options: &LoadOptions, control: &mut Client) -> Result<(), Failure> {
             .batch_execute(&statement)
             .map_err(Failure::of(statement))?;
     }
+    claim::tie(&mut transaction, MARKER, &Table::ALL.map(Table::name))?;
     transaction.commit().map_err(during("making the tables"))
 }
 

@@ -1,7 +1,7 @@
 //! The marker `tenbin_load_tpch`: what tenbin made, whether it is whole, what refreshed it since.
 
 use super::{LoadOptions, Scale, Table};
-use crate::load::claim::present;
+use crate::load::claim::{present, strangers};
 use crate::load::{Failure, quoted};
 use postgres::{Client, GenericClient};
 
@@ -71,6 +71,10 @@ pub fn inspect(client: &mut Client, schema: &str) -> Result<Existing, postgres::
         taken.push(format!("{MARKER} (not made by this version of tenbin)"));
         return Ok(Existing::Foreign(taken));
     };
+    let strangers = strangers(client, schema, MARKER, &Table::ALL.map(Table::name))?;
+    if !strangers.is_empty() {
+        return Ok(Existing::Foreign(strangers));
+    }
     Ok(if complete && taken.len() == names.len() {
         Existing::Complete(meta)
     } else {

@@ -206,18 +206,26 @@ fn pgbenchs_tables_are_checked_and_never_dropped() {
         matches!(&found, Existing::Foreign { size: Some(size), .. } if *size == Size::pgbench(2)),
         "{found:?}"
     );
-    for replace in [false, true] {
-        let options = LoadOptions {
-            replace,
-            ..options(Design::Pgbench)
-        };
-        let refused = load_into(&database, &options).unwrap_err();
-        assert!(matches!(refused, LoadError::Foreign { .. }), "{refused}");
-    }
-    assert_eq!(
-        database.ask("SELECT count(*) FROM pgbench_accounts"),
-        "200000"
-    );
+    let refuses = |database: &Database| {
+        for replace in [false, true] {
+            let options = LoadOptions {
+                replace,
+                ..options(Design::Pgbench)
+            };
+            let refused = load_into(database, &options).unwrap_err();
+            assert!(matches!(refused, LoadError::Foreign { .. }), "{refused}");
+        }
+        assert_eq!(
+            database.ask("SELECT count(*) FROM pgbench_accounts"),
+            "200000"
+        );
+    };
+    refuses(&database);
+    // Those that pgbench made where tenbin had loaded are pgbench's, too.
+    let database = Database::new();
+    load_into(&database, &options(Design::Pgbench)).unwrap();
+    pgbench(&database, &["-i", "-q", "-s2"]);
+    refuses(&database);
     pgbench(&database, &["-n", "-t20"]);
     assert_eq!(checked(&database, Design::Pgbench), all_pass());
     // What nobody recorded is no failure: -N moves accounts alone.

@@ -278,16 +278,12 @@ fn what_others_made_is_not_touched() {
         database.ask("SELECT count(*) FROM pg_class WHERE relname = 'tenbin_load'"),
         "0"
     );
-    // Even when asked to replace, what is not a table is not dropped, nor is anything else then.
     let replace = LoadOptions {
         replace: true,
         ..small_options(1)
     };
     let error = database.load(&replace).unwrap_err();
-    assert!(
-        error.to_string().contains("dropping the old tables"),
-        "{error}"
-    );
+    assert!(matches!(error, LoadError::Foreign { .. }), "{error}");
     assert_eq!(database.ask("SELECT whose FROM orders"), "theirs");
     // Another schema is free; it goes with a failed load, and stays with a good one.
     let elsewhere = LoadOptions {
@@ -299,6 +295,27 @@ fn what_others_made_is_not_touched() {
         database.ask("SELECT count(*) FROM \"Other \"\"one\"\"\".stock"),
         "400"
     );
+
+    // Nor is a table that has taken a name of the load's since, though the marker is still there.
+    let database = Database::new();
+    database.load(&small_options(1)).unwrap();
+    database.run("ALTER TABLE history RENAME TO kept; CREATE TABLE history (like kept)");
+    assert_eq!(
+        database.inspect(),
+        Existing::Foreign(vec!["history".into()])
+    );
+    let error = database.load(&replace).unwrap_err();
+    assert!(matches!(error, LoadError::Foreign { .. }), "{error}");
+    database.run("DROP TABLE history; ALTER TABLE kept RENAME TO history");
+    assert!(matches!(database.inspect(), Existing::Complete(_)));
+    // What stands in the way of dropping keeps everything as it is, and the message says so.
+    database.run("CREATE VIEW mine AS SELECT * FROM history");
+    let message = database.load(&replace).unwrap_err().to_string();
+    assert!(
+        message.contains("dropping the old tables") && message.contains("; nothing was changed"),
+        "{message}"
+    );
+    assert_eq!(database.ask("SELECT count(*) > 0 FROM mine"), "true");
 
     for (marker, says) in [
         ("(anything int)", "tenbin_load (not made by tenbin)"),

@@ -210,7 +210,14 @@ fn what_others_made_and_what_is_there_already_is_refused_and_kept() {
         error.to_string().contains("TPC-H at scale 0.008"),
         "{error}"
     );
-    client.batch_execute("DROP TABLE lineitem").unwrap();
+    client
+        .batch_execute("ALTER TABLE part RENAME TO old; CREATE TABLE part AS SELECT 1 AS mine")
+        .unwrap();
+    let error = load_into(&database, &replace).unwrap_err();
+    assert!(matches!(error, LoadError::Foreign { .. }), "{error}");
+    client
+        .batch_execute("DROP TABLE part, lineitem; ALTER TABLE old RENAME TO part")
+        .unwrap();
     let error = load_into(&database, &options("0.008")).unwrap_err();
     assert!(matches!(error, LoadError::Partial { .. }), "{error}");
     load_into(&database, &replace).unwrap();

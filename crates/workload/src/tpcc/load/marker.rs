@@ -1,6 +1,6 @@
 //! The marker `tenbin_load`: what tenbin made here, and whether it is whole.
 
-use crate::load::claim::present;
+use crate::load::claim::{present, strangers};
 use crate::load::{Failure, quoted};
 use crate::tpcc::random::NuRandC;
 use crate::tpcc::schema::Table;
@@ -61,7 +61,12 @@ pub fn inspect(client: &mut Client, schema: &str) -> Result<Existing, postgres::
     if !taken.iter().any(|name| name == MARKER) {
         return Ok(Existing::Foreign(taken));
     }
-    match read(client, schema)? {
+    let (read, strangers) = (
+        read(client, schema)?,
+        strangers(client, schema, MARKER, &Table::ALL.map(Table::name))?,
+    );
+    match read {
+        Read::Ours(..) if !strangers.is_empty() => Ok(Existing::Foreign(strangers)),
         Read::Ours(meta, true) if taken.len() == names.len() => Ok(Existing::Complete(meta)),
         Read::Ours(meta, _) => Ok(Existing::Partial(meta)),
         Read::Other(what) => {

@@ -18,6 +18,7 @@ use super::population::Population;
 use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
+use crate::load::claim::{self, asking};
 use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, counted, quoted, work};
 use postgres::Client;
 use postgres::error::SqlState;
@@ -41,7 +42,7 @@ pub struct LoadOptions {
     pub tablespaces: BTreeMap<String, String>,
     /// Schema to load into; made if it is not there.
     pub schema: String,
-    /// Whether to drop what the schema holds under TPC-C's names.
+    /// Whether to drop what an earlier load of tenbin made; never what others made.
     pub replace: bool,
     /// Free bytes where the server stores its data, if known: a load that does
     /// not fit is refused before it begins.
@@ -87,7 +88,7 @@ where
 {
     validate(options)?;
     let mut control = connect().map_err(LoadError::Connect)?;
-    let unchanged = |failure: Failure| failure.into_error(Aftermath::Removed);
+    let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
     let version = refuse(options, &mut control)?;
     let mut workers = Vec::new();
     for _ in 0..options.threads {
@@ -179,9 +180,7 @@ fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> 
             fitting: space::fitting(available_bytes, max_wal_bytes).to_string(),
         });
     }
-    if !options.replace {
-        refuse_existing(options, client)?;
-    }
+    refuse_existing(options, client)?;
     Ok(version)
 }
 
@@ -202,11 +201,6 @@ fn lock(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
         }
         Err(error) => Err(asking(during)(error)),
     }
-}
-
-/// An answer to a question that is asked before anything is made.
-fn asking(during: &'static str) -> impl FnOnce(postgres::Error) -> LoadError {
-    move |answer| Failure::of(during)(answer).into_error(Aftermath::Removed)
 }
 
 fn supported_version(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
@@ -241,6 +235,7 @@ fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), Loa
     let existing = inspect(client, &schema).map_err(asking("looking what the schema holds"))?;
     match existing {
         Existing::Nothing => Ok(()),
+        Existing::Complete(_) | Existing::Partial(_) if options.replace => Ok(()),
         Existing::Complete(meta) => Err(LoadError::Complete {
             schema,
             what: format!(
@@ -258,7 +253,7 @@ fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), Loa
             schema,
             workload: "TPC-C",
             relations,
-            mend: "choose another schema or database, or drop them for good with `--replace`",
+            mend: "choose another schema or database, or drop them yourself",
         }),
     }
 }
@@ -311,6 +306,7 @@ fn begin(options: &LoadOptions, control: &mut Client) -> Result<Begun, Failure> 
             .batch_execute(&statement)
             .map_err(Failure::of(statement))?;
     }
+    claim::tie(&mut transaction, MARKER, &Table::ALL.map(Table::name))?;
     transaction.commit().map_err(during("making the tables"))?;
     Ok(Begun { meta, schema_made })
 }
