@@ -318,6 +318,9 @@ pub(crate) fn connect(target: &Target) -> Result<Client, Error> {
                 "raise max_connections, or end other sessions"
             }
             Some(_) => "see the server's log",
+            None if asks_for_password(&error) => {
+                "give one: PGPASSWORD, ~/.pgpass (which nobody else may read), or password=… in the DSN"
+            }
             None => "check that the server runs and listens there",
         };
         Error::Connect {
@@ -326,6 +329,11 @@ pub(crate) fn connect(target: &Target) -> Result<Client, Error> {
             mend: mend.to_owned(),
         }
     })
+}
+
+/// Whether the server asked for a password and there was none: the client library has no better sign.
+fn asks_for_password(error: &postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|why| why.to_string() == "password missing")
 }
 
 /// An error of the client library with what lies beneath it.

@@ -1,5 +1,7 @@
 //! `tenbin bench`: pgbench's command line, on tenbin's driver.
 
+mod reach;
+
 use crate::bank::args::{FormArgs, TableArgs};
 use crate::exit::{Answer, Failure, Result};
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
@@ -9,17 +11,24 @@ use crate::script::{self, Asked, Form, Lines, Log, LogOptions, ScriptRun};
 use crate::signals;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
+use reach::ReachArgs;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 use tenbin_pgbench::Protocol;
 use tenbin_rte::{AfterError, Driven, Ended, Options, Rate, RowSink};
+use tenbin_server::Origin;
 use tenbin_server::signals::Graceful;
 use tenbin_workload::script::ScriptTally;
 
 /// pgbench's options on tenbin's driver
 #[derive(Parser)]
-#[command(after_help = AFTER_HELP, disable_help_flag = true)]
+#[command(
+    after_help = AFTER_HELP,
+    disable_help_flag = true,
+    args_override_self = true,
+    infer_long_args = true
+)]
 pub(crate) struct Args {
     #[command(flatten, next_help_heading = "Server")]
     which: WhichArgs,
@@ -38,31 +47,6 @@ pub(crate) struct Args {
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
-}
-
-/// A server that someone else runs, in libpq's words.
-#[derive(clap::Args)]
-struct ReachArgs {
-    /// Host or directory of the socket
-    #[arg(short = 'h', long, conflicts_with_all = ["pg", "pg_bin", "dsn"])]
-    host: Option<String>,
-    /// Port
-    #[arg(short, long, conflicts_with_all = ["pg", "pg_bin", "dsn"])]
-    port: Option<u16>,
-    /// User
-    #[arg(short = 'U', long, conflicts_with_all = ["pg", "pg_bin", "dsn"])]
-    username: Option<String>,
-    /// Database
-    #[arg(
-        short,
-        long = "dbname",
-        value_name = "DBNAME",
-        conflicts_with_all = ["pg", "pg_bin", "dsn"]
-    )]
-    dbname: Option<String>,
-    /// Database, as with -d
-    #[arg(value_name = "DBNAME", conflicts_with_all = ["pg", "pg_bin", "dsn", "dbname"])]
-    database: Option<String>,
 }
 
 #[derive(clap::Args)]
@@ -160,7 +144,7 @@ struct VacuumArgs {
     #[arg(short, long)]
     no_vacuum: bool,
     /// VACUUM ANALYZE of `pgbench_accounts`, too, before the run
-    #[arg(short = 'v', long, conflicts_with = "no_vacuum")]
+    #[arg(short = 'v', long)]
     vacuum_all: bool,
 }
 
@@ -279,7 +263,7 @@ pub(crate) fn run(args: &Args) -> Result {
         return Ok(Answer::Yes);
     }
     let asked = args.asked()?;
-    let which = args.which();
+    let which = args.reach.which(&args.which);
     if args.data.initialize {
         return args.initialize(&which);
     }
@@ -295,6 +279,20 @@ pub(crate) fn run(args: &Args) -> Result {
 }
 
 impl DataArgs {
+    /// Nothing is made on a server that stays unless -i asks for it.
+    fn refuse_form(&self, place: &Place) -> Result<()> {
+        let asked = self.form.asked();
+        match asked.first() {
+            Some((name, _)) if place.server.origin == Origin::Dsn => {
+                let option = name.replace('_', "-");
+                Err(Failure::bad_input(format!(
+                    "--{option} says how tables are made, and a run makes none on a server that stays: give it with -i"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn tables(&self) -> TableArgs {
         TableArgs {
             form: self.form.clone(),
@@ -353,40 +351,6 @@ impl Args {
         })
     }
 
-    /// Someone else's server where any of libpq's words say so.
-    fn which(&self) -> WhichArgs {
-        let reach = &self.reach;
-        let database = reach.dbname.as_ref().or(reach.database.as_ref());
-        let mut parts = Vec::new();
-        match database {
-            Some(name) if name.contains("://") || name.contains('=') => {
-                return WhichArgs {
-                    dsn: Some(name.clone()),
-                    ..self.which.clone()
-                };
-            }
-            Some(name) => parts.push(("dbname", name.clone())),
-            None => {}
-        }
-        parts.extend(reach.host.clone().map(|host| ("host", host)));
-        parts.extend(reach.port.map(|port| ("port", port.to_string())));
-        parts.extend(reach.username.clone().map(|user| ("user", user)));
-        if parts.is_empty() {
-            return self.which.clone();
-        }
-        let quoted = |(key, value): (&str, String)| {
-            format!(
-                "{key}='{}'",
-                value.replace('\\', "\\\\").replace('\'', "\\'")
-            )
-        };
-        let dsn: Vec<String> = parts.into_iter().map(quoted).collect();
-        WhichArgs {
-            dsn: Some(dsn.join(" ")),
-            ..self.which.clone()
-        }
-    }
-
     fn initialize(&self, which: &WhichArgs) -> Result {
         if which.dsn.is_none() {
             return Err(Failure::bad_input(
@@ -406,6 +370,7 @@ impl Args {
     /// Tables where they are to be made, the scale, the vacuum.
     fn prepare(&self, place: &Place, asked: Asked, stop: &AtomicBool) -> Result<ScriptRun> {
         let quiet = self.show.output.json || self.show.format == Format::Pgbench;
+        self.data.refuse_form(place)?;
         let (given, tables) = (self.data.scale, self.data.tables());
         let scale = script::ready(place, &asked.program, given, &tables, stop, quiet)?;
         if !self.run.vacuum.no_vacuum {
@@ -427,7 +392,14 @@ impl Args {
             via: None,
         };
         let ran = measure(command, |place, stop| self.prepare(place, asked, stop))?;
-        show(&ran, &self.show.output)
+        let answer = show(&ran, &self.show.output)?;
+        if ran.left == 0 || matches!(answer, Answer::Interrupted | Answer::Lost) {
+            return Ok(answer);
+        }
+        let kinds = ran.run.result.transactions.values();
+        let errors = kinds.flat_map(|kind| &kind.errors_by_sqlstate);
+        let errors = errors.map(|(state, error)| (state.as_str(), error.first_message.as_str()));
+        Err(left(ran.left, self.run.client, errors))
     }
 
     /// Nothing but the load, and pgbench's text.
@@ -436,6 +408,10 @@ impl Args {
         let stop = signals::stop_flag()?;
         let connections = self.run.client + self.run.client / 10 + 8;
         let place = Place::open(which, &self.setup, connections, Vec::new(), true)?;
+        if place.server.origin != Origin::Dsn {
+            // Whoever took the server for one of their own is told.
+            eprintln!("{}", place.describe());
+        }
         let driven = self.drive(&place, asked, &stop);
         let version = place.server.version.to_string();
         let closed = place.close();
@@ -459,7 +435,9 @@ impl Args {
         }
         if driven.left > 0 {
             print!("{text}");
-            return Err(left(&driven, self.run.client));
+            let errors = driven.kinds.iter().flat_map(|kind| kind.errors.iter());
+            let errors = errors.map(|(state, error)| (state, error.first_message.as_str()));
+            return Err(left(driven.left, self.run.client, errors));
         }
         let interrupted = matches!(driven.ended, Ended::Interrupted);
         let answer = if interrupted {
@@ -508,17 +486,12 @@ impl Args {
     }
 }
 
-/// Clients that left: how many, and why the first of each kind.
-fn left(driven: &Driven<ScriptTally>, clients: u32) -> Failure {
-    let mut why: Vec<&str> = Vec::new();
-    for kind in &driven.kinds {
-        let fatal = |(state, _): &(&str, _)| !matches!(*state, "40001" | "40P01");
-        let messages = kind.errors.iter().filter(fatal);
-        why.extend(messages.map(|(_, error)| error.first_message.as_str()));
-    }
+/// Clients that left: how many, and why the first of each kind; `errors` are SQLSTATE and message.
+fn left<'a>(left: u32, clients: u32, errors: impl Iterator<Item = (&'a str, &'a str)>) -> Failure {
+    let fatal = errors.filter(|(state, _)| !matches!(*state, "40001" | "40P01"));
+    let why: Vec<&str> = fatal.map(|(_, message)| message).collect();
     Failure::bad_input(format!(
-        "{} of {clients} clients left because of an error, the above results are incomplete:\n{}",
-        driven.left,
+        "{left} of {clients} clients left because of an error, the above results are incomplete:\n{}",
         why.join("\n")
     ))
 }

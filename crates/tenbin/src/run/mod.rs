@@ -123,6 +123,8 @@ pub(crate) struct Plan {
 pub(crate) struct Ran {
     pub(crate) run: Run,
     pub(crate) directory: PathBuf,
+    /// Terminals that went because of an error.
+    pub(crate) left: u32,
     pub(crate) answer: Answer,
 }
 
@@ -198,6 +200,7 @@ pub(crate) fn run<S: Subject>(
     let directory = writer.finish()?;
     Ok(Ran {
         answer: answer(&run, &driven.ended),
+        left: driven.left,
         run,
         directory,
     })

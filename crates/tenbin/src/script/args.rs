@@ -14,11 +14,11 @@ struct Raw {
     #[arg(short, long, value_name = "NAME[@WEIGHT]", action = ArgAction::Append)]
     builtin: Vec<String>,
     /// The same as -b select-only
-    #[arg(short = 'S', long)]
-    select_only: bool,
+    #[arg(short = 'S', long, action = ArgAction::Append, num_args = 0, default_missing_value = "true")]
+    select_only: Vec<bool>,
     /// The same as -b simple-update
-    #[arg(short = 'N', long)]
-    skip_some_updates: bool,
+    #[arg(short = 'N', long, action = ArgAction::Append, num_args = 0, default_missing_value = "true")]
+    skip_some_updates: Vec<bool>,
 }
 
 /// Scripts in order.
@@ -89,8 +89,8 @@ impl FromArgMatches for ScriptArgs {
             ("skip_some_updates", "simple-update"),
         ] {
             if matches.value_source(id) == Some(ValueSource::CommandLine) {
-                let place = matches.index_of(id).unwrap_or(usize::MAX);
-                found.push((place, Script::Builtin(name.to_owned())));
+                let places = matches.indices_of(id).into_iter().flatten();
+                found.extend(places.map(|place| (place, Script::Builtin(name.to_owned()))));
             }
         }
         found.sort_by_key(|(place, _)| *place);
@@ -120,8 +120,9 @@ mod tests {
             |name: &str| Script::Builtin(name.to_owned()),
         );
         assert_eq!(
-            parse(&["-f", "a@2", "-S", "-b", "tpcb", "-f", "b", "-N"]),
+            parse(&["-S", "-f", "a@2", "-S", "-b", "tpcb", "-f", "b", "-N"]),
             [
+                builtin("select-only"),
                 file("a@2"),
                 builtin("select-only"),
                 builtin("tpcb"),

@@ -19,7 +19,7 @@ use tenbin_pgbench::{CommandKind, Problem, Program, Protocol};
 use tenbin_record::result::Statement;
 use tenbin_record::run::{self as record, Kind};
 use tenbin_record::{AuditItem, Check, RunWriter, Verdict};
-use tenbin_rte::{Driven, Options, Times};
+use tenbin_rte::{AfterError, Driven, Options, Times};
 use tenbin_workload::script::{CommandCounts, ScriptTally, Scripts, names};
 
 impl From<tenbin_pgbench::Error> for Failure {
@@ -194,17 +194,43 @@ impl ScriptRun {
             .collect()
     }
 
-    /// Whether an open loop sent what it set out to send.
+    /// Whether an open loop sent what it set out to send, and all clients stayed that need not.
     fn audit(&self, driven: &Driven<ScriptTally>) -> Vec<AuditItem> {
-        let due: u64 = driven.kinds.iter().map(tenbin_rte::KindResult::due).sum();
-        let skipped: u64 = driven.kinds.iter().map(|kind| kind.skipped).sum();
-        let all = due + skipped + driven.missed;
-        let unsent = skipped + driven.missed;
-        let item = || {
-            AuditItem {
+        let options = &self.asked.options;
+        let mut items = Vec::new();
+        if options.rate.is_some() {
+            items.push(arrivals(driven));
+        }
+        if options.after_error != AfterError::GoOn {
+            items.push(AuditItem {
+                id: "clients".to_owned(),
+                title: "no client left because of an error".to_owned(),
+                verdict: verdict(driven.left == 0),
+                measured: format!("{} of {} left", driven.left, options.terminals),
+                required: "0".to_owned(),
+                note: (driven.left > 0).then(|| {
+                    "what is measured is of those that were still there at the time".to_owned()
+                }),
+            });
+        }
+        items
+    }
+}
+
+fn verdict(kept: bool) -> Verdict {
+    if kept { Verdict::Pass } else { Verdict::Fail }
+}
+
+/// Whether an open loop sent what it set out to send.
+fn arrivals(driven: &Driven<ScriptTally>) -> AuditItem {
+    let due: u64 = driven.kinds.iter().map(tenbin_rte::KindResult::due).sum();
+    let skipped: u64 = driven.kinds.iter().map(|kind| kind.skipped).sum();
+    let all = due + skipped + driven.missed;
+    let unsent = skipped + driven.missed;
+    AuditItem {
             id: "arrivals".to_owned(),
             title: "every transaction that was due was sent".to_owned(),
-            verdict: if unsent == 0 { Verdict::Pass } else { Verdict::Fail },
+            verdict: verdict(unsent == 0),
             measured: format!(
                 "{} missed, {skipped} skipped, of {all} due",
                 driven.missed
@@ -214,14 +240,6 @@ impl ScriptRun {
                 "the server (or the number of clients) could not keep up with the rate: its response times are those of the transactions that were sent"
                     .to_owned()
             }),
-        }
-        };
-        self.asked
-            .options
-            .rate
-            .map(|_| item())
-            .into_iter()
-            .collect()
     }
 }
 

@@ -54,7 +54,8 @@ fn existing(client: &mut Client) -> Result<Vec<String>> {
 }
 
 /// Vacuums the two small tables, if they are there, as pgbench does before it begins, and with
-/// `accounts` the large one, too. The history keeps its rows, which pgbench removes.
+/// `accounts` the large one, too. The history keeps its rows, which pgbench removes. What cannot be
+/// vacuumed, on a standby for one, is run on as it is.
 pub(crate) fn vacuum(place: &Place, accounts: bool) -> Result<()> {
     let mut client = place.server.connect()?;
     let there = existing(&mut client)?;
@@ -65,7 +66,16 @@ pub(crate) fn vacuum(place: &Place, accounts: bool) -> Result<()> {
     ] {
         let wanted = accounts || table != "pgbench_accounts";
         if wanted && there.iter().any(|name| name == table) {
-            client.batch_execute(&format!("{command} {table}"))?;
+            let done = client.batch_execute(&format!("{command} {table}"));
+            if let Err(error) = done {
+                let db = error.as_db_error().map(postgres::error::DbError::message);
+                let Some(why) = db else {
+                    return Err(error.into());
+                };
+                eprintln!(
+                    "warning: {command} {table}: {why}; the run goes on without (-n asks for none)"
+                );
+            }
         }
     }
     Ok(())
@@ -73,7 +83,12 @@ pub(crate) fn vacuum(place: &Place, accounts: bool) -> Result<()> {
 
 /// Notes in the marker of tables that tenbin made what is about to run, for whoever checks them.
 fn note(place: &Place, program: &Program) -> Result<()> {
-    let (mut client, schema) = (place.server.connect()?, place.schema()?);
+    let mut client = place.server.connect()?;
+    let schema = client.query_one("SELECT current_schema()::text", &[])?;
+    // Scripts may name their schemas, and do without a search path.
+    let Some(schema) = schema.get::<_, Option<String>>(0) else {
+        return Ok(());
+    };
     if !matches!(
         inspect(&mut client, Design::Pgbench, &schema)?,
         Existing::Complete(_)

@@ -94,6 +94,7 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
     let directory = writer.finish()?;
     place.close()?;
     Ok(Ran {
+        left: 0,
         run,
         directory,
         answer: Answer::Yes,

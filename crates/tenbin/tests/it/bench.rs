@@ -9,6 +9,7 @@
 mod pgbench;
 
 mod log;
+mod reach;
 mod tables;
 
 use serde_json::Value;
@@ -371,6 +372,30 @@ fn clients_leave_on_an_error_and_the_command_says_why() {
         }
         assert!(text(&output.stdout).contains("transactions actually processed: 0\n"));
     }
+}
+
+#[test]
+fn a_run_directory_and_the_exit_status_tell_of_clients_that_left() {
+    let (_server, dsn) = server();
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (script, out) = (path("s.sql"), path("run"));
+    std::fs::write(&script, "SELECT 1 / (:client_id - 1);\n").unwrap();
+    let given = ["bench", "-n", "-c", "3", "-t", "5", "-f", &script];
+    let output = tenbin(&[&given[..], &["--json", "--out", &out, &dsn]].concat());
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("1 of 3 clients left because of an error"),
+        "{said}"
+    );
+    assert!(said.contains("division by zero"), "{said}");
+    let run: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let item = &run["result"]["audit"][0];
+    assert_eq!(
+        (&item["id"], &item["verdict"], &item["measured"]),
+        (&"clients".into(), &"FAIL".into(), &"1 of 3 left".into())
+    );
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::error::{Aftermath, Failure, LoadError};
 use super::work;
-use postgres::{Client, GenericClient};
 use postgres::error::SqlState;
+use postgres::{Client, GenericClient};
 
 /// What a load asks of a server before anything is made.
 pub(crate) struct Asked {
