@@ -21,7 +21,6 @@ use super::schema::Table;
 use crate::load::claim::{self, asking};
 use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, counted, quoted, work};
 use postgres::Client;
-use postgres::error::SqlState;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -90,12 +89,7 @@ where
     let mut control = connect().map_err(LoadError::Connect)?;
     let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
     let version = refuse(options, &mut control)?;
-    let mut workers = Vec::new();
-    for _ in 0..options.threads {
-        let mut worker = connect().map_err(LoadError::Connect)?;
-        work::prepare(&mut worker, &options.schema).map_err(unchanged)?;
-        workers.push(worker);
-    }
+    let workers = claim::workers(options.threads, &options.schema, &connect)?;
     work::prepare(&mut control, &options.schema).map_err(unchanged)?;
     let begun = begin(options, &mut control).map_err(unchanged)?;
     let outcome = fill(
@@ -154,7 +148,7 @@ fn validate(options: &LoadOptions) -> Result<(), LoadError> {
 /// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
 fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
     let version = supported_version(options, client)?;
-    lock(options, client)?;
+    claim::lock(MARKER, &options.schema, client)?;
     let row = client
         .query_one(
             "SELECT ARRAY(SELECT spcname::text FROM pg_tablespace), \
@@ -182,25 +176,6 @@ fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> 
     }
     refuse_existing(options, client)?;
     Ok(version)
-}
-
-/// Keeps other loads out of the schema for as long as the connection lasts.
-///
-/// The lock is waited for a little: the server takes a moment to notice that
-/// the connection of an earlier load is gone.
-fn lock(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
-    let during = "locking out other loads";
-    client
-        .batch_execute("SET lock_timeout = '2s'")
-        .map_err(asking(during))?;
-    let lock = "SELECT pg_advisory_lock(hashtext('tenbin_load'), hashtext($1))";
-    match client.execute(lock, &[&options.schema]) {
-        Ok(_) => Ok(()),
-        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-            Err(LoadError::Busy(options.schema.clone()))
-        }
-        Err(error) => Err(asking(during)(error)),
-    }
 }
 
 fn supported_version(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
@@ -381,16 +356,5 @@ where
         String::new()
     };
     let statements = format!("{}{schema}", drop_statement());
-    let remove = |client: &mut Client| client.batch_execute(&statements);
-    // The control connection may have gone down with whatever failed.
-    let mut control = control;
-    let removed = remove(&mut control).is_ok()
-        || connect().is_ok_and(|mut client| {
-            work::prepare(&mut client, &options.schema).is_ok() && remove(&mut client).is_ok()
-        });
-    if removed {
-        Aftermath::Removed
-    } else {
-        Aftermath::Partial
-    }
+    claim::clean_up(&statements, &options.schema, control, connect)
 }
