@@ -154,6 +154,10 @@ pub(crate) fn workload(run: &Run) -> String {
         "tpca" => "derived from TPC-A".into(),
         "tpch" => "derived from TPC-H".into(),
         "mix" => mixed(run),
+        "script" => match run.workload.kinds.as_slice() {
+            [only] => format!("of {}", kind(&only.name)),
+            several => format!("of {} scripts", several.len()),
+        },
         name => name.to_owned(),
     }
 }

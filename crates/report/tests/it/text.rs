@@ -55,6 +55,22 @@ fn a_pooler_and_its_queue_are_named() {
 }
 
 #[test]
+fn scripts_are_named_or_counted() {
+    let mut run = run();
+    run.workload.name = "script".into();
+    let several = format!("under a load of {} scripts", run.workload.kinds.len());
+    let joined = |run: &_| shown(run).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(joined(&run).contains(&several), "{}", joined(&run));
+    run.workload.kinds.truncate(1);
+    run.workload.kinds[0].name = "mine.sql".into();
+    assert!(
+        joined(&run).contains("under a load of mine.sql: "),
+        "{}",
+        joined(&run)
+    );
+}
+
+#[test]
 fn single_commands_are_shown_with_their_share() {
     use tenbin_record::result::{Statement, Times};
     let mut run = run();
