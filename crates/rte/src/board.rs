@@ -131,8 +131,10 @@ struct Seconds {
     /// In order; mostly one or two.
     open: VecDeque<Window>,
     spare: Vec<Window>,
-    /// For each thread, the second it is in.
+    /// For each thread, the second it is in; the largest number once it is through.
     reached: Vec<i64>,
+    /// The latest second that any thread was in.
+    latest: i64,
     kinds: usize,
 }
 
@@ -142,6 +144,7 @@ impl Board {
             open: VecDeque::new(),
             spare: Vec::new(),
             reached: vec![i64::MIN; threads],
+            latest: i64::MIN,
             kinds,
         }))
     }
@@ -149,15 +152,15 @@ impl Board {
     /// Adds a thread's window and says which second the thread is in now.
     pub(crate) fn publish(&self, thread: usize, window: &Window, now_second: i64) {
         let mut seconds = self.lock();
-        if window.second != i64::MIN {
-            seconds.at(window.second).merge(window);
-        }
+        seconds.add(window, now_second);
         seconds.reached[thread] = now_second;
     }
 
     /// A thread is through.
     pub(crate) fn leave(&self, thread: usize, window: &Window) {
-        self.publish(thread, window, i64::MAX);
+        let mut seconds = self.lock();
+        seconds.add(window, window.second);
+        seconds.reached[thread] = i64::MAX;
     }
 
     fn lock(&self) -> MutexGuard<'_, Seconds> {
@@ -166,6 +169,13 @@ impl Board {
 }
 
 impl Seconds {
+    fn add(&mut self, window: &Window, now_second: i64) {
+        if window.second != i64::MIN {
+            self.at(window.second).merge(window);
+        }
+        self.latest = self.latest.max(now_second);
+    }
+
     fn at(&mut self, second: i64) -> &mut Window {
         let place = self.open.partition_point(|window| window.second < second);
         if self.open.get(place).is_none_or(|w| w.second != second) {
@@ -212,21 +222,31 @@ impl Timeline {
         }
     }
 
-    /// Takes what is complete.
+    /// Takes the seconds that are over. When all threads are through, the one in which the last of
+    /// them left is not: it is left to [`Self::finish`].
     pub(crate) fn collect(&mut self, board: &Board) {
         let mut seconds = board.lock();
         let reached = seconds.reached.iter().copied().min().unwrap_or(i64::MIN);
-        while self.next < reached {
-            let full = match seconds.open.front() {
-                None if reached == i64::MAX => break,
-                front => front.is_some_and(|window| window.second <= self.next),
-            };
+        self.take_until(reached.min(seconds.latest), &mut seconds);
+    }
+
+    /// Takes what is left when all threads are through.
+    pub(crate) fn finish(&mut self, board: &Board) {
+        let mut seconds = board.lock();
+        let end = seconds.latest.saturating_add(1);
+        self.take_until(end, &mut seconds);
+        if self.filled > 0 {
+            self.finish_point();
+        }
+    }
+
+    fn take_until(&mut self, end: i64, seconds: &mut Seconds) {
+        while self.next < end {
+            let front = seconds.open.front();
+            let full = front.is_some_and(|window| window.second <= self.next);
             let window = if full { seconds.open.pop_front() } else { None };
             self.second(window.as_ref());
             seconds.spare.extend(window);
-        }
-        if reached == i64::MAX && self.filled > 0 {
-            self.finish_point();
         }
     }
 
@@ -308,7 +328,10 @@ mod tests {
         board.publish(0, &window(2, &[1]), 3);
         board.leave(0, &window(4, &[1]));
         timeline.collect(&board);
-        timeline.collect(&board);
+        // The second in which the last thread left was not lived to its end.
+        assert_eq!((timeline.next, timeline.kinds[0].answered), (4, 2));
+        timeline.finish(&board);
+        timeline.finish(&board);
         assert_eq!(
             completed(&timeline),
             [(0, 1), (1, 0), (2, 1), (3, 0), (4, 1)]

@@ -35,7 +35,7 @@ const OTHER_FILES: u64 = 256;
 /// Drives `workload` against `target` and measures.
 ///
 /// Blocks until the run is over. `progress` is called on this thread about four
-/// times a second. Setting `stop` ends the run early and cleanly: what was
+/// times a second, and once more when all threads are through. Setting `stop` ends the run early and cleanly: what was
 /// measured is returned with [`Ended::Interrupted`].
 /// Transactions go to `sink` if there is one.
 ///
@@ -259,8 +259,11 @@ impl<'a> Watch<'a> {
                 self.tell(progress);
             }
         }
+        if self.timeline.is_some() {
+            self.tell(progress);
+        }
         if let Some(timeline) = &mut self.timeline {
-            timeline.collect(self.board);
+            timeline.finish(self.board);
         }
         self
     }

@@ -15,7 +15,7 @@ pub enum Phase {
     RampDown,
 }
 
-/// A snapshot, about four times a second.
+/// A snapshot, about four times a second and at the end.
 #[derive(Debug, Clone)]
 pub struct Progress<'a> {
     /// Where the run stands.
@@ -24,8 +24,8 @@ pub struct Progress<'a> {
     pub elapsed_s: f64,
     /// To the end of the measurement interval, seconds.
     pub remaining_s: f64,
-    /// Seconds of the measurement interval that are behind all threads, all of them in `kinds`;
-    /// negative before it.
+    /// Seconds of the measurement interval that are behind all threads, all of them in `kinds` and
+    /// nothing else; negative before it. Where the run ends within a second, that one is never told.
     pub whole_s: i64,
     /// One per kind of the workload.
     pub kinds: &'a [KindProgress],

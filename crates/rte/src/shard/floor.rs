@@ -492,9 +492,9 @@ impl<'a, W: Workload> Floor<'a, W> {
             .executed(&self.span, accepted_ns, served, executed);
     }
 
-    /// Chalks up the second before, when another has begun.
+    /// Chalks up the second before, when another has begun; none is before the first terminal starts.
     pub(super) fn turn(&mut self, now_ns: u64) {
-        if self.span == Span::UNKNOWN {
+        if now_ns < self.span.go_ns {
             return;
         }
         let second = self.span.second(now_ns);

@@ -1,12 +1,12 @@
 //! Every figure of a result against the rows it summarizes.
 
 use crate::support::server::Server;
-use crate::support::toy::{Step, Toy};
+use crate::support::toy::{Ops, Step, Toy};
 use crate::support::{options, run, run_with};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenbin_record::Outcome;
-use tenbin_rte::{Ended, KindResult, Options, Phase, Times};
+use tenbin_rte::{Driven, Ended, KindResult, Options, Phase, Times};
 
 #[test]
 fn counts_and_histograms_are_those_of_the_rows() {
@@ -129,10 +129,10 @@ fn a_run_goes_through_its_phases() {
     let options = Options {
         ramp_up: Duration::from_millis(600),
         warm_up: Duration::from_millis(600),
-        duration: Duration::from_millis(2_200),
+        duration: Duration::from_secs(2),
         ..options(10, 2)
     };
-    let (mut phases, mut counts) = (Vec::new(), Vec::new());
+    let (mut phases, mut counts, mut whole_s) = (Vec::new(), Vec::new(), i64::MIN);
     let (driven, _) = run_with(
         &Toy::reading(),
         &server.target(),
@@ -142,6 +142,7 @@ fn a_run_goes_through_its_phases() {
                 phases.push(now.phase);
             }
             counts.push(now.kinds[0]);
+            whole_s = now.whole_s;
         },
     );
     phases.retain(|phase| *phase != Phase::Connecting && *phase != Phase::RampDown);
@@ -158,6 +159,39 @@ fn a_run_goes_through_its_phases() {
     );
     let last = counts.last().expect("progress was told");
     assert!(last.completed > 0 && last.completed <= driven.kinds[0].completed);
+    assert!(
+        whole_s >= 2,
+        "the last second of the interval is told: {whole_s}"
+    );
+    whole_seconds_are_told(&driven, whole_s, last.answered);
+}
+
+/// What was told last is all but the second in which the run ended.
+fn whole_seconds_are_told(driven: &Driven<Ops>, whole_s: i64, answered: u64) {
+    let (last, whole) = driven.timeline.split_last().expect("a run has a second");
+    assert_eq!(last.at_s, whole_s);
+    let completed = whole.iter().map(|point| point.kinds[0].completed);
+    assert_eq!(answered, completed.sum::<u64>());
+}
+
+#[test]
+fn a_second_that_a_run_ends_in_is_not_told_as_a_whole_one() {
+    let server = Server::shared();
+    let options = Options {
+        transactions: Some(20),
+        own_connections: true,
+        duration: Duration::from_hours(1),
+        ..options(2, 2)
+    };
+    let (mut whole_s, mut answered) = (i64::MIN, 0);
+    let (driven, _) = run_with(
+        &Toy::reading(),
+        &server.target(),
+        &options,
+        &mut |now, _| (whole_s, answered) = (now.whole_s, now.kinds[0].answered),
+    );
+    assert_eq!(driven.kinds[0].due(), 40);
+    whole_seconds_are_told(&driven, whole_s, answered);
 }
 
 #[test]

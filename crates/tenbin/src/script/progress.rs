@@ -68,10 +68,15 @@ impl Lines {
 
     /// Takes a snapshot; prints when it is time to.
     pub(crate) fn update(&mut self, progress: &Progress<'_>) {
-        if progress.whole_s - self.told_s >= self.every_s {
+        if self.due(progress.whole_s) {
             let clock = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
             eprintln!("{}", self.line(progress.whole_s, clock, progress.kinds));
         }
+    }
+
+    /// Late once, the next line comes at its time all the same.
+    fn due(&self, now_s: i64) -> bool {
+        now_s.div_euclid(self.every_s) > self.told_s.div_euclid(self.every_s)
     }
 
     /// `clock`: since 1970.
@@ -131,6 +136,13 @@ mod tests {
             lines.line(2, Duration::ZERO, &[kind]),
             "progress: 2.0 s, 1.0 tps, lat 2.000 ms stddev 1.000, 0 failed"
         );
+        assert_eq!(
+            [2, 3, 4].map(|now_s| lines.due(now_s)),
+            [false, false, true]
+        );
+        lines.told_s = 3;
+        assert!(lines.due(4), "a line that came late puts off no other");
+        lines.told_s = 2;
         lines.columns = Columns {
             throttled: true,
             limited: true,

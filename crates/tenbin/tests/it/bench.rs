@@ -113,7 +113,7 @@ fn the_text_is_laid_out_as_pgbench_lays_it_out() {
         let ours_out = text(&ours.stdout);
         let progress = |printed: &[u8]| {
             let printed = text(printed);
-            let line = printed.lines().find(|line| line.starts_with("progress:"));
+            let line = printed.lines().rfind(|line| line.starts_with("progress:"));
             line.map(|line| layout(line, true))
         };
         for (version, program) in pgbench::find() {
