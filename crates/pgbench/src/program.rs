@@ -255,6 +255,18 @@ impl Program {
         self.scripts[script].command_error(problem, command)
     }
 
+    /// The same for a byte of an SQL command's text (see [`Sql::offset_of`](crate::Sql::offset_of)).
+    #[must_use]
+    pub fn explain_sql(
+        &self,
+        script: usize,
+        command: usize,
+        byte: usize,
+        problem: Problem,
+    ) -> ScriptError {
+        self.scripts[script].sql_error(problem, command, byte)
+    }
+
     fn describe(&self, fault: Fault, variables: &mut Variables) -> String {
         let name = |slot| self.names.name(slot);
         let mut text = |slot: Slot| variables.text(slot).unwrap_or_default().to_owned();

@@ -151,6 +151,24 @@ impl Script {
     pub(crate) fn command_error(&self, problem: Problem, index: usize) -> ScriptError {
         self.error(problem, self.commands[index].offset as usize)
     }
+
+    /// A problem at a byte of the text of the SQL command at `index`.
+    pub(crate) fn sql_error(&self, problem: Problem, index: usize, byte: usize) -> ScriptError {
+        let Command { offset, kind, .. } = &self.commands[index];
+        let text = match kind {
+            CommandKind::Sql(sql) => sql.text.as_bytes(),
+            _ => &[],
+        };
+        let source = self.source.as_bytes();
+        let mut at = *offset as usize;
+        // Of `\;` and `\:` the text lacks the backslash.
+        let escaped = |at: usize, byte| source.get(at) == Some(&b'\\') && byte != b'\\';
+        for &byte in text.iter().take(byte) {
+            at += 1 + usize::from(escaped(at, byte));
+        }
+        at += usize::from(text.get(byte).is_some_and(|&byte| escaped(at, byte)));
+        self.error(problem, at)
+    }
 }
 
 impl Command {

@@ -4,6 +4,7 @@ mod scan;
 
 pub(crate) use scan::{Scanner, Stop};
 
+use crate::check::Protocol;
 use crate::error::Problem;
 use crate::variables::{Names, Slot, Variables, is_variable_name, name_length};
 use std::ops::Range;
@@ -133,6 +134,44 @@ impl Sql {
         }
     }
 
+    /// The byte of [`text`](Self::text) that a server means by a position, in characters from 1, in
+    /// what was sent of it under `protocol` with these `variables`: of what stood for a variable its
+    /// colon, of the end the last that is no blank.
+    pub fn offset_of(
+        &self,
+        position: u32,
+        protocol: Protocol,
+        variables: &mut Variables,
+    ) -> Option<usize> {
+        let mut left = position.checked_sub(1)? as usize;
+        let mut number = 0;
+        for piece in &self.pieces {
+            let sent = match piece {
+                Piece::Text(range) => {
+                    let text = &self.text[range.clone()];
+                    if let Some((offset, _)) = text.char_indices().nth(left) {
+                        return Some(range.start + offset);
+                    }
+                    text.chars().count()
+                }
+                Piece::Variable(slot, range) => {
+                    number += 1;
+                    let sent = match (protocol, variables.text(*slot)) {
+                        (Protocol::Simple, Some(text)) => text.chars().count(),
+                        (Protocol::Simple, None) => self.text[range.clone()].chars().count(),
+                        _ => format!("${number}").len(),
+                    };
+                    if left < sent {
+                        return Some(range.start);
+                    }
+                    sent
+                }
+            };
+            left -= sent;
+        }
+        (left == 0).then(|| self.text.trim_end().len())
+    }
+
     /// What the extended and prepared protocols do not take.
     pub(crate) fn too_many_parameters(&self) -> Option<Problem> {
         (self.parameters.len() > MAX_PARAMETERS)
@@ -162,6 +201,39 @@ mod tests {
         let mut out = String::new();
         sql.render(&mut variables, &mut out);
         assert_eq!(out, "select 7::int, '7', :bar7, :::foo, :1, $$7$$ -- 7");
+    }
+
+    #[test]
+    fn positions_lead_back_to_the_text() {
+        let mut names = Names::default();
+        let foo = names.intern("foo");
+        let sql = Sql::new("é :foo x :bar y\n".to_owned(), &mut names, 0);
+        let mut variables = Variables::new(&names);
+        variables.set(foo, Value::Int(123_456));
+        // "é 123456 x :bar y" and "é $1 x $2 y".
+        for (protocol, position, found) in [
+            (Protocol::Simple, 0, None),
+            (Protocol::Simple, 1, Some("é")),
+            (Protocol::Simple, 3, Some(":foo")),
+            (Protocol::Simple, 8, Some(":foo")),
+            (Protocol::Simple, 10, Some("x")),
+            (Protocol::Simple, 13, Some(":bar")),
+            (Protocol::Simple, 17, Some("y")),
+            (Protocol::Simple, 19, Some("\n")),
+            (Protocol::Simple, 20, None),
+            (Protocol::Prepared, 4, Some(":foo")),
+            (Protocol::Extended, 6, Some("x")),
+            (Protocol::Extended, 8, Some(":bar")),
+            (Protocol::Extended, 11, Some("y")),
+        ] {
+            let offset = sql.offset_of(position, protocol, &mut variables);
+            let at = offset.map(|offset| &sql.text[offset..]);
+            assert!(
+                at.map(|at| found.is_some_and(|found| at.starts_with(found)))
+                    == found.map(|_| true),
+                "{protocol} {position}: {at:?}"
+            );
+        }
     }
 
     #[test]

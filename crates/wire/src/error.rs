@@ -11,7 +11,7 @@ pub enum Error {
     #[error("{severity} {sqlstate}: {message}")]
     Server {
         /// `ERROR`, `FATAL` or `PANIC`.
-        severity: String,
+        severity: Box<str>,
         /// Five-character SQLSTATE.
         sqlstate: String,
         /// The primary message.
@@ -22,6 +22,8 @@ pub enum Error {
         hint: Option<Box<str>>,
         /// Where it happened: the call stack of functions (the protocol's field `W`).
         context: Option<Box<str>>,
+        /// Where in the text sent, in characters of the server's encoding from 1 (field `P`).
+        position: Option<u32>,
     },
     /// The connection is gone or the bytes make no sense; the session is over.
     #[error("connection lost: {0}")]

@@ -126,6 +126,7 @@ pub fn server_error(body: &[u8]) -> Result<Error, Malformed> {
     let (mut severity, mut plain) = (String::new(), String::new());
     let (mut sqlstate, mut message) = (String::new(), String::new());
     let (mut detail, mut hint, mut context) = (None, None, None);
+    let mut position = None;
     let mut rest = body;
     while let Some((&field, after)) = rest.split_first() {
         if field == 0 {
@@ -140,6 +141,7 @@ pub fn server_error(body: &[u8]) -> Result<Error, Malformed> {
             b'D' => detail = boxed(value),
             b'H' => hint = boxed(value),
             b'W' => context = boxed(value),
+            b'P' => position = text(value).parse().ok(),
             _ => {}
         }
         rest = after;
@@ -149,12 +151,13 @@ pub fn server_error(body: &[u8]) -> Result<Error, Malformed> {
         severity = plain;
     }
     Ok(Error::Server {
-        severity,
+        severity: severity.into_boxed_str(),
         sqlstate,
         message,
         detail,
         hint,
         context,
+        position,
     })
 }
 

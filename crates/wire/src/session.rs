@@ -42,6 +42,8 @@ pub struct Session {
     running: Exchange,
     /// First error of the running exchange: what still comes is dropped.
     failure: Option<Error>,
+    /// See [`Self::unanswered`].
+    unanswered: u32,
     /// Why the session is over.
     over: Option<Error>,
     pub(crate) facts: Facts,
@@ -119,6 +121,7 @@ impl Session {
             queued: Exchange::default(),
             running: Exchange::default(),
             failure: None,
+            unanswered: 0,
             over: None,
             facts: Facts {
                 address,
@@ -261,6 +264,14 @@ impl Session {
         .await;
     }
 
+    /// What the exchange that failed last still lacked when its first error came: statements of the
+    /// extended protocol, and ends of segments, simple queries and the exchange. The first of them
+    /// is what failed. 0 where nothing was sent.
+    #[must_use]
+    pub fn unanswered(&self) -> u32 {
+        self.unanswered
+    }
+
     /// Forgets what is queued and has not been sent.
     pub fn discard(&mut self) {
         self.queued = Exchange::default();
@@ -340,6 +351,7 @@ impl Session {
         self.scanned = 0;
         let queued = std::mem::take(&mut self.queued);
         if let Some(refused) = self.failure.take() {
+            self.unanswered = 0;
             self.socket.discard_output();
             return Err(refused);
         }
@@ -355,6 +367,9 @@ impl Session {
     fn advance(&mut self, context: &Context<'_>) -> Poll<Result<(), Error>> {
         let stepped = self.step(context);
         if let Poll::Ready(Err(error @ Error::Lost(_))) = &stepped {
+            if self.failure.is_none() {
+                self.note_unanswered();
+            }
             self.running = Exchange::default();
             self.over = Some(error.clone());
         }
@@ -418,19 +433,25 @@ impl Session {
             b'E' => {
                 let error = server_error(body)?;
                 if let Error::Server { severity, .. } = &error
-                    && matches!(severity.as_str(), "FATAL" | "PANIC")
+                    && matches!(&**severity, "FATAL" | "PANIC")
                 {
                     return Err(Error::Lost(error.to_string()));
                 }
-                self.failure.get_or_insert(error);
+                if self.failure.is_none() {
+                    self.note_unanswered();
+                    self.failure = Some(error);
+                }
             }
             b'S' => self.facts.report(body)?,
             b'G' => self.decline_copy_in()?,
             b'H' => {
-                self.failure.get_or_insert(Error::Refused(
-                    "COPY … TO STDOUT does not run on a terminal's session; its output was dropped"
-                        .to_owned(),
-                ));
+                if self.failure.is_none() {
+                    self.note_unanswered();
+                    self.failure = Some(Error::Refused(
+                        "COPY … TO STDOUT does not run on a terminal's session; its output was dropped"
+                            .to_owned(),
+                    ));
+                }
             }
             b'd' | b'c' => {}
             other => {
@@ -441,6 +462,10 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    fn note_unanswered(&mut self) {
+        self.unanswered = self.running.statements + self.running.ready;
     }
 
     /// Ends a COPY … FROM STDIN, which would wait for data for ever.

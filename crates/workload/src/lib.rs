@@ -94,6 +94,11 @@ pub trait Workload: Send + Sync + 'static {
         session: &mut Session,
         input: &Self::Input,
     ) -> impl Future<Output = Result<Executed<Self::Output>, Error>>;
+    /// What is told of a transaction that was given up, of which this is known: a place in the
+    /// workload, where it has some, goes before it.
+    fn told(&self, _input: &Self::Input, message: String) -> String {
+        message
+    }
     /// Counts a transaction for the audit; called for transactions due in the measurement
     /// interval only. `executed` is `None` when it ended in an error or was deferred; what a
     /// deferred execution put out goes to the emulator's deferred log instead.

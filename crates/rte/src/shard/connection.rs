@@ -218,8 +218,9 @@ impl<W: Workload> Shard<'_, W> {
                 && self.settle(session).await;
             if !again {
                 let sound = failure.outcome != Outcome::ConnectionLost;
+                let message = self.common.workload.told(input, failure.message);
                 return Attempt {
-                    executed: Err(failure),
+                    executed: Err(Failure { message, ..failure }),
                     retries,
                     sound,
                 };

@@ -355,7 +355,14 @@ fn clients_leave_on_an_error_and_the_command_says_why() {
         (
             "SELECT nosuch;\n",
             [
-                "42703: column \"nosuch\" does not exist",
+                "s.sql:1:8: ERROR 42703: column \"nosuch\" does not exist",
+                "2 of 2 clients left",
+            ],
+        ),
+        (
+            "SELECT 1;\nBEGIN;\n",
+            [
+                "s.sql:2:1: the workload left its transaction open",
                 "2 of 2 clients left",
             ],
         ),

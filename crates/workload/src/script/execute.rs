@@ -2,7 +2,7 @@
 
 use super::capture::capture;
 use super::shell;
-use super::{Client, Scripts};
+use super::{Client, Scripts, Stopped};
 use std::io::{Write as _, stderr};
 use std::time::{Duration, Instant};
 use tenbin_pgbench::{CaptureKind, Command, CommandKind, EvalError, Problem, Protocol, Sql, Value};
@@ -15,6 +15,19 @@ pub(super) struct At {
     pub(super) command: usize,
 }
 
+/// Why a script ended before its end.
+enum Stop {
+    /// What is told of it says where.
+    Told(String),
+    Session(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Session(error)
+    }
+}
+
 impl Scripts {
     /// Executes a script once.
     pub(super) async fn run(
@@ -25,13 +38,15 @@ impl Scripts {
     ) -> Result<(), Error> {
         let commands = &self.program.scripts()[script].commands;
         let (mut command, mut pipeline) = (0, false);
+        client.piped.clear();
         while command < commands.len() {
             let began = self.per_command.then(Instant::now);
             let at = At { script, command };
             let next = self.step(session, at, client, &mut pipeline).await;
             match next {
                 Ok(next) => command = next,
-                Err(error) => {
+                Err(stop) => {
+                    let error = self.stopped(session, at, client, stop);
                     session.discard();
                     if matches!(error.sqlstate(), Some("40001" | "40P01")) {
                         client.failed.push(at.command);
@@ -46,13 +61,39 @@ impl Scripts {
         }
         if pipeline {
             session.discard();
-            let at = At {
-                script,
-                command: commands.len() - 1,
-            };
-            return Err(self.wrong(at, "end of script reached with pipeline open"));
+            let message = "end of script reached with pipeline open".to_owned();
+            return Err(Error::Refused(message));
         }
         Ok(())
+    }
+
+    /// Notes where a script stopped, for [`Workload::told`](crate::Workload::told).
+    #[cold]
+    fn stopped(&self, session: &Session, at: At, client: &mut Client, stop: Stop) -> Error {
+        let error = match stop {
+            Stop::Told(told) => {
+                client.stopped = Stopped::Told;
+                return Error::Refused(told);
+            }
+            Stop::Session(error) => error,
+        };
+        let unanswered = session.unanswered() as usize;
+        let answered = client.piped.len().checked_sub(unanswered);
+        let failed = answered.and_then(|answered| client.piped.get(answered));
+        let command = *failed.unwrap_or(&at.command);
+        let byte = match (&error, &self.command(At { command, ..at }).kind) {
+            (Error::Server { position, .. }, CommandKind::Sql(sql)) => {
+                // There a character is a byte.
+                let bytes = session.parameter("server_encoding") == Some("SQL_ASCII");
+                let plain = client.text.is_ascii() && sql.text.is_ascii();
+                let position = position.filter(|_| plain || !bytes);
+                let variables = &mut client.variables;
+                position.and_then(|at| sql.offset_of(at, self.protocol, variables))
+            }
+            _ => None,
+        };
+        client.stopped = Stopped::At(command, byte);
+        error
     }
 
     /// Executes one command; gives the index of the next.
@@ -62,7 +103,7 @@ impl Scripts {
         at: At,
         client: &mut Client,
         pipeline: &mut bool,
-    ) -> Result<usize, Error> {
+    ) -> Result<usize, Stop> {
         match &self.command(at).kind {
             CommandKind::Sql(sql) => self.sql(session, at, sql, client, *pipeline).await?,
             CommandKind::Set(slot, expr) => {
@@ -96,12 +137,19 @@ impl Scripts {
                     .sleep_until(Instant::now() + Duration::from_micros(us))
                     .await;
             }
-            CommandKind::StartPipeline => self.start_pipeline(session, at, pipeline).await?,
-            CommandKind::SyncPipeline if *pipeline => session.end_segment(),
+            CommandKind::StartPipeline => {
+                self.start_pipeline(session, at, client, pipeline).await?;
+            }
+            CommandKind::SyncPipeline if *pipeline => {
+                client.piped.push(at.command);
+                session.end_segment();
+            }
             CommandKind::EndPipeline if *pipeline => {
                 *pipeline = false;
+                client.piped.push(at.command);
                 session.end_segment();
                 session.sync().await?;
+                client.piped.clear();
             }
             CommandKind::SyncPipeline | CommandKind::EndPipeline => {
                 return Err(self.wrong(at, "not in pipeline mode"));
@@ -112,7 +160,7 @@ impl Scripts {
     }
 
     /// Follows a conditional.
-    fn follow(&self, at: At, client: &mut Client) -> Result<usize, Error> {
+    fn follow(&self, at: At, client: &mut Client) -> Result<usize, Stop> {
         let mut debug = |value| tell(at, value);
         let Client {
             variables, random, ..
@@ -129,7 +177,7 @@ impl Scripts {
         sql: &Sql,
         client: &mut Client,
         pipeline: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Stop> {
         if let (true, Some(capture)) = (pipeline, &sql.capture) {
             return Err(self.wrong(
                 at,
@@ -167,6 +215,7 @@ impl Scripts {
             }
         }
         if pipeline {
+            client.piped.push(at.command);
             return Ok(());
         }
         let replies = session.sync().await?;
@@ -183,8 +232,9 @@ impl Scripts {
         &self,
         session: &mut Session,
         at: At,
+        client: &mut Client,
         pipeline: &mut bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Stop> {
         if self.protocol == Protocol::Simple {
             return Err(self.wrong(
                 at,
@@ -201,12 +251,14 @@ impl Scripts {
         let inside = self.program.scripts()[at.script].commands[at.command..]
             .iter()
             .take_while(|command| !matches!(command.kind, CommandKind::EndPipeline));
-        for command in inside {
+        for (number, command) in (at.command..).zip(inside) {
             if let CommandKind::Sql(sql) = &command.kind
                 && !session.is_prepared(sql.index)
             {
                 session.parse(&sql.statement, &sql.numbered, &[]);
+                client.piped.push(number);
                 session.sync().await?;
+                client.piped.clear();
                 session.note_prepared(sql.index);
             }
         }
@@ -218,7 +270,7 @@ impl Scripts {
     }
 
     #[cold]
-    fn wrong(&self, at: At, message: &str) -> Error {
+    fn wrong(&self, at: At, message: &str) -> Stop {
         let message = message.to_owned();
         self.problem(
             at,
@@ -230,15 +282,15 @@ impl Scripts {
     }
 
     #[cold]
-    fn problem(&self, at: At, problem: Problem) -> Error {
+    fn problem(&self, at: At, problem: Problem) -> Stop {
         let told = self.program.explain_command(at.script, at.command, problem);
-        Error::Refused(told.to_string())
+        Stop::Told(told.to_string())
     }
 
     #[cold]
-    fn failed(&self, script: usize, error: &EvalError, client: &mut Client) -> Error {
+    fn failed(&self, script: usize, error: &EvalError, client: &mut Client) -> Stop {
         let told = self.program.explain(script, error, &mut client.variables);
-        Error::Refused(told.to_string())
+        Stop::Told(told.to_string())
     }
 }
 

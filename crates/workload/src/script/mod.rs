@@ -17,7 +17,7 @@ pub use tally::{CommandCounts, ScriptCounts, ScriptTally};
 
 use crate::{Cycle, Executed, Kind, Workload};
 use std::cell::Cell;
-use tenbin_pgbench::{BUILTINS, Program, Protocol, Streams, Variables, Xoroshiro128};
+use tenbin_pgbench::{BUILTINS, Problem, Program, Protocol, Streams, Variables, Xoroshiro128};
 use tenbin_wire::{Error, Session};
 
 /// The scripts of a program.
@@ -48,6 +48,20 @@ pub struct Client {
     spent: Vec<(usize, u64)>,
     /// Commands at which this transaction failed to serialize or deadlocked.
     failed: Vec<usize>,
+    /// Commands whose SQL, or end of a segment, is in the pipeline that is open, in the order of their answers.
+    piped: Vec<usize>,
+    stopped: Stopped,
+}
+
+/// Where a script stopped.
+#[derive(Debug, Clone, Copy)]
+enum Stopped {
+    /// At its end.
+    End,
+    /// At a command, and a byte of its SQL's text if that is known.
+    At(usize, Option<usize>),
+    /// Where the error itself says.
+    Told,
 }
 
 /// One transaction: a script, and the client whose turn it is.
@@ -138,6 +152,8 @@ impl Workload for Scripts {
             tries: 0,
             spent: Vec::new(),
             failed: Vec::new(),
+            piped: Vec::new(),
+            stopped: Stopped::End,
         }))
     }
 
@@ -181,6 +197,7 @@ impl Workload for Scripts {
             ));
         };
         client.tries += 1;
+        client.stopped = Stopped::End;
         client.random = client.began.clone();
         let done = self.run(session, turn.script, &mut client).await;
         turn.client.set(Some(client));
@@ -188,6 +205,29 @@ impl Workload for Scripts {
             committed: true,
             output: (),
         })
+    }
+
+    fn told(&self, turn: &Turn, message: String) -> String {
+        let client = turn.client.take();
+        let stopped = client.as_ref().map_or(Stopped::Told, |c| c.stopped);
+        turn.client.set(client);
+        let last = self.program.scripts()[turn.script].commands.len() - 1;
+        let (command, byte) = match stopped {
+            Stopped::End => (last, None),
+            Stopped::At(command, byte) => (command, byte),
+            Stopped::Told => return message,
+        };
+        let problem = Problem::Execution {
+            fault: None,
+            message,
+        };
+        let error = match byte {
+            Some(byte) => self
+                .program
+                .explain_sql(turn.script, command, byte, problem),
+            None => self.program.explain_command(turn.script, command, problem),
+        };
+        error.to_string()
     }
 
     fn tally(

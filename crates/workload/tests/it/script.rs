@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tenbin_pgbench::{ProgramBuilder, Protocol};
 use tenbin_server::{Embedded, Options, Source};
-use tenbin_wire::{Blocking, Error, Session, Target, TransactionStatus};
+use tenbin_wire::{Blocking, Session, Target, TransactionStatus};
 use tenbin_workload::Workload;
 use tenbin_workload::script::{ScriptTally, Scripts};
 
@@ -120,7 +120,7 @@ fn run(
     scripts: &Scripts,
     clients: u32,
     transactions: u32,
-) -> Result<ScriptTally, Error> {
+) -> Result<ScriptTally, String> {
     let blocking = Blocking::new().unwrap();
     let mut tally = ScriptTally::default();
     for client in 0..clients {
@@ -132,6 +132,7 @@ fn run(
             let done = blocking.run(scripts.execute(&mut session, &turn));
             assert!(done.is_err() || session.status() == TransactionStatus::Idle);
             scripts.tally(&mut tally, cycle, &turn, done.as_ref().ok());
+            let done = done.map_err(|error| scripts.told(&turn, error.to_string()));
             scripts.take_back(&mut terminal, turn);
             done?;
         }
@@ -299,16 +300,21 @@ fn built_in_scripts_leave_what_pgbench_leaves() {
     }
 }
 
+/// What is told of a script that fails.
+fn told(database: &Database, text: &str, protocol: Protocol) -> String {
+    let scripts = workload(&[(text, 1)], protocol, 1);
+    run(database, &scripts, 1, 1).unwrap_err()
+}
+
 #[test]
 fn errors_of_a_run_tell_file_line_and_column() {
     let database = Database::new();
     database.run(TABLE);
-    let told = |text: &str, protocol| {
-        let scripts = workload(&[(text, 1)], protocol, 1);
-        let error = run(&database, &scripts, 1, 1).unwrap_err();
-        assert!(matches!(error, Error::Refused(_)), "{error:?}");
-        error.to_string()
-    };
+    database.run(
+        "CREATE TABLE wholes (id int PRIMARY KEY);
+         CREATE TABLE parts (whole int REFERENCES wholes DEFERRABLE INITIALLY DEFERRED)",
+    );
+    let told = |text, protocol| told(&database, text, protocol);
     let cases = [
         (
             "SELECT 1;\n\\set a 1 / 0\n",
@@ -352,6 +358,23 @@ fn errors_of_a_run_tell_file_line_and_column() {
             "\\if 1 = 1\n\\startpipeline\n\\endif\nSELECT 1 AS a \\gset",
             ":4:1: \\gset is not allowed in pipeline mode",
         ),
+        // The command that failed, not the end of the pipeline that told of it.
+        (
+            "\\startpipeline\nSELECT 1;\nSELECT 1 / 0;\nSELECT 2;\n\\endpipeline",
+            "script-0.sql:3:1: ERROR 22012: division by zero",
+        ),
+        (
+            "\\startpipeline\nSELECT 1;\n\\syncpipeline\nSELECT 1;\nSELECT nocol;\n\\endpipeline",
+            "script-0.sql:5:8: ERROR 42703: column \"nocol\" does not exist",
+        ),
+        (
+            "\\startpipeline\nINSERT INTO parts VALUES (1);\n\\syncpipeline\nSELECT 1;\n\\endpipeline",
+            "script-0.sql:3:1: ERROR 23503: ",
+        ),
+        (
+            "\\startpipeline\nSELECT 1;\nSELECT pg_terminate_backend(pg_backend_pid());\n\\endpipeline",
+            "script-0.sql:3:1: connection lost: FATAL 57P01: ",
+        ),
         (
             "\\if 1 = 1\n\\startpipeline\n\\endif\nSELECT 1;",
             "end of script reached with pipeline open",
@@ -360,6 +383,74 @@ fn errors_of_a_run_tell_file_line_and_column() {
     for (text, expected) in pipelines {
         let said = told(text, Protocol::Extended);
         assert!(said.contains(expected), "{text}: {said}");
+    }
+    let said = told(
+        "\\startpipeline\nSELECT 1;\nSELECT nocol;\n\\endpipeline",
+        Protocol::Prepared,
+    );
+    assert!(said.starts_with("script-0.sql:3:8: ERROR 42703"), "{said}");
+}
+
+/// The server's position, in what was sent, leads to the place in the script.
+#[test]
+fn errors_of_the_server_tell_file_line_and_column() {
+    use Protocol::{Extended, Prepared, Simple};
+    let database = Database::new();
+    database.run(TABLE);
+    for (text, protocols, expected) in [
+        (
+            "SELECT 1;\nSELECT 2;\nSELECT nocol;\n",
+            &[Simple, Extended, Prepared][..],
+            "3:8: ERROR 42703: column \"nocol\" does not exist\nSELECT nocol;\n       ^ error found here",
+        ),
+        (
+            "\\set a 1000000\nSELECT 'é', :a, :a,\n  nocol, :a;",
+            &[Simple, Extended, Prepared],
+            "3:3: ERROR 42703: ",
+        ),
+        (
+            "SELECT 1 \\; SELECT nocol;",
+            &[Simple],
+            "1:20: ERROR 42703: ",
+        ),
+        ("SELECT :zz;", &[Simple], "1:8: ERROR 42601: "),
+        (
+            "\\set a 7\nSELECT 1 WHERE :a;",
+            &[Simple],
+            "2:16: ERROR 42804: ",
+        ),
+        (
+            "SELECT 1 +\n\n",
+            &[Simple, Extended, Prepared],
+            "1:11: ERROR 42601: ",
+        ),
+        // No position.
+        (
+            "SELECT 1;\n  SELECT 1,\n  1 / 0;",
+            &[Simple, Prepared],
+            "2:3: ERROR 22012: ",
+        ),
+        (
+            "SELECT 1;\nCOPY outcome TO STDOUT;",
+            &[Simple, Extended],
+            "2:1: COPY … TO STDOUT ",
+        ),
+        (
+            "SELECT 1;\nCOPY outcome FROM STDIN;",
+            &[Simple, Extended],
+            "2:1: ERROR 57014: ",
+        ),
+        (
+            "SELECT 1;\nSELECT pg_terminate_backend(pg_backend_pid());",
+            &[Simple, Prepared],
+            "2:1: connection lost: FATAL 57P01: ",
+        ),
+    ] {
+        for &protocol in protocols {
+            let said = told(&database, text, protocol);
+            let expected = format!("script-0.sql:{expected}");
+            assert!(said.starts_with(&expected), "{text} {protocol}: {said}");
+        }
     }
 }
 
