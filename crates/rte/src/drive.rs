@@ -5,7 +5,7 @@ use crate::board::{Board, Timeline};
 use crate::clock::{nanoseconds, seconds};
 use crate::control::{Control, Span};
 use crate::error::DriveError;
-use crate::options::{Options, Processors};
+use crate::options::{Options, Processors, files};
 use crate::progress::{KindProgress, Phase, Progress};
 use crate::recorder::recorder;
 use crate::result::{Connections, Driven, Ended, KindResult, Usage};
@@ -29,9 +29,6 @@ const LOOK: Duration = Duration::from_millis(100);
 const TELL: Duration = Duration::from_millis(250);
 /// From all connections standing to the first terminal.
 const GO_NS: u64 = 20_000_000;
-/// Open files besides connections.
-const OTHER_FILES: u64 = 256;
-
 /// Drives `workload` against `target` and measures.
 ///
 /// Blocks until the run is over. `progress` is called on this thread about four
@@ -147,18 +144,10 @@ fn allow_files(options: &Options, any_deferred: bool) -> Result<(), DriveError> 
     } else {
         0
     };
-    let connections = options.connections.saturating_add(deferred);
-    let needed = u64::from(connections) + OTHER_FILES;
+    let needed = files(options.connections.saturating_add(deferred))?;
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|limit| limit >= needed) {
         return Ok(());
-    }
-    if let Some(limit) = maximum.filter(|limit| *limit < needed) {
-        return Err(DriveError::Files {
-            connections,
-            needed,
-            limit,
-        });
     }
     let raised = Rlimit {
         current: Some(needed),

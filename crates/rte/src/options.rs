@@ -2,7 +2,24 @@
 
 use crate::awake::Awake;
 use crate::error::DriveError;
+use rustix::process::{Resource, getrlimit};
 use std::time::Duration;
+
+/// Open files besides connections.
+const OTHER_FILES: u64 = 256;
+
+/// Open files that so many connections need, where this process may have them.
+pub(crate) fn files(connections: u32) -> Result<u64, DriveError> {
+    let needed = u64::from(connections) + OTHER_FILES;
+    match getrlimit(Resource::Nofile).maximum {
+        Some(limit) if limit < needed => Err(DriveError::Files {
+            connections,
+            needed,
+            limit,
+        }),
+        _ => Ok(needed),
+    }
+}
 
 /// How the workload's keying and think times are applied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,8 +202,11 @@ impl Options {
             .max(self.threads())
     }
 
-    /// Says what is wrong, if anything.
-    pub(crate) fn check(&self) -> Result<(), DriveError> {
+    /// What is wrong and can be known before anything is made.
+    ///
+    /// # Errors
+    /// [`DriveError::Options`] or [`DriveError::Files`], as from [`drive`](crate::drive()).
+    pub fn check(&self) -> Result<(), DriveError> {
         let no = |message: String| Err(DriveError::Options(message));
         if self.terminals == 0 || self.terminals > i32::MAX as u32 {
             return no(format!(
@@ -252,7 +272,7 @@ impl Options {
         if whole.iter().any(|part| *part > year) {
             return no("a phase of more than a year asked for; shorten it".to_owned());
         }
-        Ok(())
+        files(self.connections).map(drop)
     }
 }
 

@@ -166,9 +166,9 @@ fn stay_awake(text: &str) -> std::result::Result<Processors, String> {
 }
 
 impl ClientArgs {
-    /// Connections, at least one and no more than terminals.
+    /// Connections, at least one and no more than terminals, nor than there can be.
     pub(crate) fn connections(&self, terminals: u32) -> Result<u32> {
-        match self.connections {
+        let count = match self.connections {
             Some(0) => Err(Failure::bad_input(
                 "--connections 0: a load needs at least one connection",
             )),
@@ -177,7 +177,9 @@ impl ClientArgs {
             ))),
             Some(count) => Ok(count),
             None => Ok(terminals.min(100)),
-        }
+        }?;
+        Options::new(terminals, count, self.duration).check()?;
+        Ok(count)
     }
 
     /// Isolation level of every transaction.

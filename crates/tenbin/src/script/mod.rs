@@ -51,6 +51,7 @@ impl Asked {
     /// What can be known to be wrong before anything is made.
     pub(crate) fn check(&self, allow_shell: bool) -> Result<()> {
         self.program.check(self.protocol)?;
+        self.options.check()?;
         if allow_shell {
             return Ok(());
         }

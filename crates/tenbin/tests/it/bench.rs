@@ -328,6 +328,12 @@ fn wrong_scripts_are_refused_with_their_place_before_anything_is_made() {
         &[],
         &["s.sql:1:1: shell commands are off", "--allow-shell"],
     );
+    // Before there is a random stream for each client.
+    refused(
+        "SELECT 1;",
+        &["-c", "4294967295"],
+        &["4294967295 terminals asked for; there must be 1 to 2147483647"],
+    );
     refused(
         "SELECT 1;",
         &["-D", "x"],
