@@ -183,8 +183,9 @@ Examples:
 Differences from pgbench: -s makes the embedded server's tables; the seed is 42 unless
 given; pgbench_history is not emptied before a run; -l writes one log for all threads.
 
-Exit status: 0 done; 1 an open loop missed or skipped transactions; 2 bad input, or
-clients left because of an error; 3 the environment lacks something; 4 interrupted.";
+Exit status: 0 done; 1 an open loop missed or skipped transactions (with --format
+pgbench this is 0); 2 bad input, or clients left because of an error; 3 the
+environment lacks something; 4 interrupted.";
 
 /// Options of pgbench's that are not here, and what there is instead.
 const ABSENT: [(&[&str], &str); 5] = [

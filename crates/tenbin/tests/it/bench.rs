@@ -565,6 +565,9 @@ fn an_overloaded_open_loop_shows_what_it_missed() {
     assert_eq!(run["result"]["audit"][0]["verdict"], "FAIL");
     let kind = &run["result"]["transactions"][path.to_str().unwrap()];
     assert!(kind["wait_ms"]["max"].as_f64().unwrap() > 500.0, "{kind}");
+    let like_pgbench = ["-R", "200", "--format", "pgbench"];
+    let output = tenbin(&[&given[..], &like_pgbench].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
 #[test]
