@@ -37,15 +37,16 @@ impl Environment<'_> {
         })
     }
 
-    /// The first password in `PGPASSFILE` or `~/.pgpass` for any of the hosts. As in libpq, a file
+    /// The first password in the `named` file or `~/.pgpass` for any of the hosts. As in libpq, a file
     /// that others can read is not used.
     pub(crate) fn stored_password(
         &self,
+        named: Option<String>,
         places: &[(Place, u16)],
         database: &str,
         user: &str,
     ) -> Option<String> {
-        let path = self.variable("PGPASSFILE").map(PathBuf::from).or_else(|| {
+        let path = named.map(PathBuf::from).or_else(|| {
             self.variable("HOME")
                 .map(|home| PathBuf::from(home).join(".pgpass"))
         })?;

@@ -16,6 +16,7 @@
 //! Administration (loading, checks, settings) uses the `postgres` crate; this
 //! crate serves the paths where the cost of a transaction is the measurement.
 
+pub mod conninfo;
 pub mod frames;
 pub mod session;
 pub mod target;

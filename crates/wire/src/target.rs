@@ -1,7 +1,9 @@
 //! Where a server is and who we are to it.
 
+use crate::conninfo::{ports_made_up, take_options, with_service};
 use crate::environment::Environment;
-use postgres::config::{Config, Host, SslMode, TargetSessionAttrs};
+use postgres::config::{Config, Host, SslMode};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,39 @@ const DEFAULT_PORT: u16 = 5432;
 const SOCKET_DIRECTORIES: [&str; 3] = ["/var/run/postgresql", "/run/postgresql", "/tmp"];
 /// What a socket file's name starts with; the port follows.
 const SOCKET_PREFIX: &str = ".s.PGSQL.";
+
+/// Options that change what is connected to or how, and that tenbin does not honour; their variables, and the
+/// values that ask for nothing that it lacks. Files of keys and certificates mean nothing without TLS.
+const REFUSED: [(&str, &str, &[&str]); 9] = [
+    (
+        "channel_binding",
+        "PGCHANNELBINDING",
+        &["disable", "prefer"],
+    ),
+    ("gssencmode", "PGGSSENCMODE", &["disable", "prefer"]),
+    ("load_balance_hosts", "PGLOADBALANCEHOSTS", &["disable"]),
+    ("min_protocol_version", "PGMINPROTOCOLVERSION", &["3.0"]),
+    ("require_auth", "PGREQUIREAUTH", &[]),
+    ("requirepeer", "PGREQUIREPEER", &[]),
+    ("sslcertmode", "PGSSLCERTMODE", &["disable", "allow"]),
+    ("sslnegotiation", "PGSSLNEGOTIATION", &["postgres"]),
+    ("target_session_attrs", "PGTARGETSESSIONATTRS", &["any"]),
+];
+/// Further options that the `postgres` crate does not know, or not as libpq does.
+const OWN: [&str; 6] = [
+    "client_encoding",
+    "fallback_application_name",
+    "passfile",
+    "service",
+    "sslmode",
+    "sslrootcert",
+];
+/// Variables that libpq makes run-time parameters of.
+const PARAMETERS: [(&str, &str); 3] = [
+    ("PGDATESTYLE", "datestyle"),
+    ("PGTZ", "timezone"),
+    ("PGGEQO", "geqo"),
+];
 
 /// A resolved address: name look-ups happen once, before any load is driven.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +86,33 @@ pub enum TargetError {
     )]
     Tls(String),
     /// It asks for something else that tenbin does not do.
-    #[error("the connection string sets {0}, which tenbin does not honour; leave it out")]
-    Unsupported(&'static str),
+    #[error("{origin} asks for {name}={value}, which tenbin does not honour; leave it out")]
+    Unsupported {
+        /// The connection string, or a variable.
+        origin: &'static str,
+        /// The option.
+        name: &'static str,
+        /// What it is set to.
+        value: String,
+    },
+    /// It asks for an encoding that scripts and data are not in.
+    #[error(
+        "client_encoding={0} is asked for (in the connection string, its service or PGCLIENTENCODING); tenbin sends and reads UTF8 only: leave it out"
+    )]
+    Encoding(String),
+    /// The service is in no file.
+    #[error(
+        "could not find the service \"{0}\" in PGSERVICEFILE, ~/.pg_service.conf or pg_service.conf in PGSYSCONFDIR; write a section [{0}] into one of them"
+    )]
+    Service(String),
+    /// The file with the services is of no use.
+    #[error("could not read the service file {path}: {reason}; mend it, or set PGSERVICEFILE to another", path = path.display())]
+    ServiceFile {
+        /// Where it is.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// Hosts and ports do not pair up.
     #[error(
         "the connection string names {hosts} hosts but {ports} ports; give one port, or one for each host"
@@ -66,6 +126,9 @@ pub enum TargetError {
     /// A port that is no number.
     #[error("PGPORT is {0:?}, which is no port; set it to a number from 1 to 65535")]
     Port(String),
+    /// An address that is none.
+    #[error("PGHOSTADDR is {0:?}, which is no list of IP addresses; a name goes into PGHOST")]
+    HostAddress(String),
     /// A name that has no address.
     #[error(
         "could not find the address of host {host:?}: {source}; check its spelling and the resolver"
@@ -85,93 +148,26 @@ pub enum TargetError {
 
 impl Target {
     /// Reads a connection string, `postgres://…` or `key=value …`, as libpq does: several hosts, Unix socket
-    /// directories; what it leaves out comes from `PGHOST`, `PGPORT`, `PGUSER`, `PGPASSWORD`, `PGDATABASE`
-    /// and the password file. Host names are looked up here, once.
+    /// directories; what it leaves out comes from the service that it or `PGSERVICE` names, from the
+    /// variables that libpq documents, and the password from the password file. Host names are looked up here,
+    /// once.
     ///
     /// Time limits and keep-alive settings are for administration only; sessions do not use them.
     ///
     /// # Errors
-    /// When it cannot be read, asks for TLS, or names a host that has no address.
+    /// When it cannot be read, asks for TLS or something else that tenbin does not do, or names a host that has
+    /// no address; the same of a service and of variables.
     pub fn parse(dsn: &str) -> Result<Self, TargetError> {
         Self::parse_in(dsn, &Environment::of_process())
     }
 
     pub(crate) fn parse_in(dsn: &str, environment: &Environment<'_>) -> Result<Self, TargetError> {
-        // The `postgres` crate does not know these modes at all.
-        for mode in ["verify-ca", "verify-full"] {
-            if dsn.contains(&format!("sslmode={mode}")) {
-                return Err(TargetError::Tls(mode.to_owned()));
-            }
-        }
-        if !dsn.contains("sslmode")
-            && let Some(mode) = environment.variable("PGSSLMODE")
-            && matches!(mode.as_str(), "require" | "verify-ca" | "verify-full")
-        {
-            return Err(TargetError::Tls(mode));
-        }
-        let config: Config = dsn
-            .parse()
-            .map_err(|error| TargetError::Syntax(with_cause(&error)))?;
-        Self::from_config_in(&config, environment)
-    }
-
-    /// The addresses that a connection string leads to, in order, each with its host as it was named:
-    /// what a certificate has to be for. A socket has no such name.
-    ///
-    /// # Errors
-    /// As [`Target::parse`].
-    pub fn places(dsn: &str) -> Result<Vec<(String, Address)>, TargetError> {
-        Self::places_in(dsn, &Environment::of_process())
-    }
-
-    pub(crate) fn places_in(
-        dsn: &str,
-        environment: &Environment<'_>,
-    ) -> Result<Vec<(String, Address)>, TargetError> {
-        let config: Config = dsn
-            .parse()
-            .map_err(|error| TargetError::Syntax(with_cause(&error)))?;
-        // Where addresses are given beside names, the names are for certificates only.
-        let names: Vec<&str> = config
-            .get_hosts()
-            .iter()
-            .filter_map(|host| match host {
-                Host::Tcp(name) => Some(name.as_str()),
-                Host::Unix(_) => None,
-            })
-            .collect();
-        let places = places(&config, environment)?;
-        let beside = !config.get_hostaddrs().is_empty() && names.len() == places.len();
-        let mut found = Vec::new();
-        for (index, (place, port)) in places.iter().enumerate() {
-            let host = match place {
-                Place::Ip(_) if beside => names[index].to_owned(),
-                Place::Ip(ip) => ip.to_string(),
-                Place::Name(name) => name.clone(),
-                Place::Directory(_) => String::new(),
-            };
-            let addresses = place.resolve(*port)?.into_iter();
-            found.extend(addresses.map(|address| (host.clone(), address)));
-        }
-        Ok(found)
-    }
-
-    /// The target that `config` describes, completed as by [`Target::parse`].
-    ///
-    /// # Errors
-    /// As [`Target::parse`].
-    pub fn from_config(config: &Config) -> Result<Self, TargetError> {
-        Self::from_config_in(config, &Environment::of_process())
-    }
-
-    fn from_config_in(config: &Config, environment: &Environment<'_>) -> Result<Self, TargetError> {
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(TargetError::Tls("require".to_owned()));
-        }
-        if config.get_target_session_attrs() != TargetSessionAttrs::Any {
-            return Err(TargetError::Unsupported("target_session_attrs"));
-        }
-        let places = places(config, environment)?;
+        let asked = Asked::read(&with_service(dsn, environment.lookup)?, environment)?;
+        asked.refuse()?;
+        let Asked {
+            config, options, ..
+        } = &asked;
+        let places = asked.places()?;
         let mut addresses = Vec::new();
         for (host, port) in &places {
             addresses.extend(host.resolve(*port)?);
@@ -189,13 +185,25 @@ impl Target {
             .get_password()
             .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
             .or_else(|| environment.variable("PGPASSWORD"))
-            .or_else(|| environment.stored_password(&places, &database, &user));
-        let mut parameters = vec![(
-            "application_name".to_owned(),
-            config.get_application_name().unwrap_or("tenbin").to_owned(),
-        )];
-        if let Some(options) = config.get_options() {
-            parameters.push(("options".to_owned(), options.to_owned()));
+            .or_else(|| {
+                let file = asked.value("passfile", "PGPASSFILE");
+                environment.stored_password(file, &places, &database, &user)
+            });
+        let application_name = named(config.get_application_name())
+            .or_else(|| environment.variable("PGAPPNAME"))
+            .or_else(|| options.get("fallback_application_name").cloned())
+            .unwrap_or_else(|| "tenbin".to_owned());
+        let mut parameters = vec![("application_name".to_owned(), application_name)];
+        let given = config.get_options().map(ToOwned::to_owned);
+        if let Some(given) = given.or_else(|| environment.variable("PGOPTIONS")) {
+            parameters.push(("options".to_owned(), given));
+        }
+        for (variable, name) in PARAMETERS {
+            let value = environment.variable(variable);
+            // libpq's word for leaving it to the server.
+            if let Some(value) = value.filter(|value| !value.eq_ignore_ascii_case("default")) {
+                parameters.push((name.to_owned(), value));
+            }
         }
         Ok(Self {
             addresses,
@@ -204,6 +212,46 @@ impl Target {
             database,
             parameters,
         })
+    }
+
+    /// The addresses that a connection string leads to, in order, each with its host as it was named:
+    /// what a certificate has to be for. A socket has no such name.
+    ///
+    /// # Errors
+    /// As [`Target::parse`].
+    pub fn places(dsn: &str) -> Result<Vec<(String, Address)>, TargetError> {
+        Self::places_in(dsn, &Environment::of_process())
+    }
+
+    pub(crate) fn places_in(
+        dsn: &str,
+        environment: &Environment<'_>,
+    ) -> Result<Vec<(String, Address)>, TargetError> {
+        let asked = Asked::read(dsn, environment)?;
+        // Where addresses are given beside names, the names are for certificates only.
+        let names: Vec<&str> = asked
+            .config
+            .get_hosts()
+            .iter()
+            .filter_map(|host| match host {
+                Host::Tcp(name) => Some(name.as_str()),
+                Host::Unix(_) => None,
+            })
+            .collect();
+        let places = asked.places()?;
+        let beside = names.len() == places.len();
+        let mut found = Vec::new();
+        for (index, (place, port)) in places.iter().enumerate() {
+            let host = match place {
+                Place::Ip(_) if beside => names[index].to_owned(),
+                Place::Ip(ip) => ip.to_string(),
+                Place::Name(name) => name.clone(),
+                Place::Directory(_) => String::new(),
+            };
+            let addresses = place.resolve(*port)?.into_iter();
+            found.extend(addresses.map(|address| (host.clone(), address)));
+        }
+        Ok(found)
     }
 
     /// The same target for the blocking `postgres` client, which does the administration.
@@ -284,59 +332,138 @@ impl Place {
     }
 }
 
-/// Hosts and their ports, in the order in which they are to be tried.
-fn places(
-    config: &Config,
-    environment: &Environment<'_>,
-) -> Result<Vec<(Place, u16)>, TargetError> {
-    let mut hosts: Vec<Place> = config
-        .get_hosts()
-        .iter()
-        .filter_map(|host| match host {
-            Host::Tcp(name) if name.is_empty() => None,
-            Host::Tcp(name) => Some(Place::Name(name.clone())),
-            Host::Unix(directory) => Some(Place::Directory(directory.clone())),
+/// What a connection string and the environment say.
+struct Asked<'a> {
+    /// What the `postgres` crate reads.
+    config: Config,
+    ports: Vec<u16>,
+    /// [`REFUSED`] and [`OWN`].
+    options: BTreeMap<String, String>,
+    environment: &'a Environment<'a>,
+}
+
+impl<'a> Asked<'a> {
+    fn read(dsn: &str, environment: &'a Environment<'a>) -> Result<Self, TargetError> {
+        let refused = REFUSED.map(|(name, ..)| name);
+        let (rest, options) =
+            take_options(dsn, |name| OWN.contains(&name) || refused.contains(&name))
+                .map_err(|reason| TargetError::Syntax(reason.to_owned()))?;
+        let config: Config = rest
+            .parse()
+            .map_err(|error| TargetError::Syntax(with_cause(&error)))?;
+        let ports = config.get_ports().get(ports_made_up(&rest)..);
+        Ok(Self {
+            ports: ports.unwrap_or_default().to_vec(),
+            config,
+            options,
+            environment,
         })
-        .collect();
-    let ips = config
-        .get_hostaddrs()
-        .iter()
-        .copied()
-        .map(Place::Ip)
-        .collect::<Vec<_>>();
-    if !ips.is_empty() {
-        hosts = ips;
     }
-    if hosts.is_empty()
-        && let Some(names) = environment.variable("PGHOST")
-    {
-        hosts = names.split(',').map(Place::named).collect();
-    }
-    let mut ports = config.get_ports().to_vec();
-    if ports.is_empty()
-        && let Some(numbers) = environment.variable("PGPORT")
-    {
-        for number in numbers.split(',') {
-            ports.push(
-                number
-                    .trim()
-                    .parse()
-                    .map_err(|_| TargetError::Port(numbers.clone()))?,
-            );
+
+    /// An option's value, or else its variable's; an empty one counts as not set.
+    fn value(&self, name: &str, variable: &str) -> Option<String> {
+        match self.options.get(name) {
+            Some(value) => Some(value.clone()).filter(|value| !value.is_empty()),
+            None => self.environment.variable(variable),
         }
     }
-    let first_port = ports.first().copied().unwrap_or(DEFAULT_PORT);
-    if hosts.is_empty() {
-        hosts.push(default_place(first_port));
+
+    /// What tenbin does not honour is refused, not ignored.
+    fn refuse(&self) -> Result<(), TargetError> {
+        for (name, variable, harmless) in REFUSED {
+            if let Some(value) = self.value(name, variable)
+                && !harmless.contains(&value.as_str())
+            {
+                let origin = match self.options.get(name) {
+                    Some(_) => "the connection string (or its service)",
+                    None => variable,
+                };
+                return Err(TargetError::Unsupported {
+                    origin,
+                    name,
+                    value,
+                });
+            }
+        }
+        let mode = self.value("sslmode", "PGSSLMODE").or_else(|| {
+            let root = self.value("sslrootcert", "PGSSLROOTCERT");
+            root.filter(|root| root == "system")
+                .map(|_| "verify-full".to_owned())
+        });
+        match mode.as_deref() {
+            None | Some("disable" | "allow" | "prefer") => {}
+            Some("require" | "verify-ca" | "verify-full") => {
+                return Err(TargetError::Tls(mode.unwrap_or_default()));
+            }
+            Some(other) => {
+                return Err(TargetError::Syntax(format!(
+                    "sslmode={other} is none of disable, allow, prefer, require, verify-ca and verify-full"
+                )));
+            }
+        }
+        match self.value("client_encoding", "PGCLIENTENCODING") {
+            Some(encoding) if !is_utf8(&encoding) => Err(TargetError::Encoding(encoding)),
+            _ => Ok(()),
+        }
     }
-    match ports.len() {
-        0 | 1 => Ok(hosts.into_iter().map(|host| (host, first_port)).collect()),
-        len if len == hosts.len() => Ok(hosts.into_iter().zip(ports).collect()),
-        len => Err(TargetError::Ports {
-            hosts: hosts.len(),
-            ports: len,
-        }),
+
+    /// Hosts and their ports, in the order in which they are to be tried.
+    fn places(&self) -> Result<Vec<(Place, u16)>, TargetError> {
+        let mut hosts: Vec<Place> = self
+            .config
+            .get_hosts()
+            .iter()
+            .filter_map(|host| match host {
+                Host::Tcp(name) if name.is_empty() => None,
+                Host::Tcp(name) => Some(Place::Name(name.clone())),
+                Host::Unix(directory) => Some(Place::Directory(directory.clone())),
+            })
+            .collect();
+        let mut ips = self.config.get_hostaddrs().to_vec();
+        if ips.is_empty()
+            && let Some(list) = self.environment.variable("PGHOSTADDR")
+        {
+            ips = listed(&list).ok_or(TargetError::HostAddress(list))?;
+        }
+        if !ips.is_empty() {
+            hosts = ips.into_iter().map(Place::Ip).collect();
+        }
+        if hosts.is_empty()
+            && let Some(names) = self.environment.variable("PGHOST")
+        {
+            hosts = names.split(',').map(Place::named).collect();
+        }
+        let mut ports = self.ports.clone();
+        if ports.is_empty()
+            && let Some(list) = self.environment.variable("PGPORT")
+        {
+            ports = listed(&list).ok_or(TargetError::Port(list))?;
+        }
+        let first_port = ports.first().copied().unwrap_or(DEFAULT_PORT);
+        if hosts.is_empty() {
+            hosts.push(default_place(first_port));
+        }
+        match ports.len() {
+            0 | 1 => Ok(hosts.into_iter().map(|host| (host, first_port)).collect()),
+            len if len == hosts.len() => Ok(hosts.into_iter().zip(ports).collect()),
+            len => Err(TargetError::Ports {
+                hosts: hosts.len(),
+                ports: len,
+            }),
+        }
     }
+}
+
+/// What stands between commas.
+fn listed<T: std::str::FromStr>(list: &str) -> Option<Vec<T>> {
+    list.split(',').map(|one| one.trim().parse().ok()).collect()
+}
+
+/// The server's names for it, as it compares them: letters and digits.
+fn is_utf8(encoding: &str) -> bool {
+    let letters = encoding.chars().filter(char::is_ascii_alphanumeric);
+    let name: String = letters.map(|letter| letter.to_ascii_lowercase()).collect();
+    name == "utf8" || name == "unicode"
 }
 
 /// The first usual directory that has a socket for this port, else this machine by name.
@@ -363,7 +490,7 @@ fn socket_port(path: &Path) -> Option<u16> {
 }
 
 /// An error and what it says it comes from.
-fn with_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_cause(error: &dyn std::error::Error) -> String {
     error
         .source()
         .map_or_else(|| error.to_string(), ToString::to_string)

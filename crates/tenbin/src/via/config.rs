@@ -65,7 +65,7 @@ impl Told<'_> {
         let mut parameters = self.server.parameters.iter().map(|(name, _)| name.as_str());
         if let Some(name) = parameters.find(|name| *name != "application_name") {
             return Err(Failure::bad_input(format!(
-                "--via pgbouncer: PgBouncer does not hand on the start-up parameter {name} of the connection string; set it for the user (ALTER ROLE … SET …), or use --via tpmonitor"
+                "--via pgbouncer: PgBouncer does not hand on the start-up parameter {name} of the connection string or the environment (PGOPTIONS, PGTZ, …); set it for the user (ALTER ROLE … SET …), or use --via tpmonitor"
             )));
         }
         // It hands no start-up parameter on, and a client's SET stays on whichever server that was.

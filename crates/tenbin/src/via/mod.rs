@@ -189,10 +189,17 @@ impl Via {
 
     /// `PgBouncer` refuses to run as root, as a server does.
     fn command(self) -> Command {
-        match self.pooler {
+        let mut command = match self.pooler {
             Pooler::TpMonitor => Command::new(itself()),
             Pooler::PgBouncer => Account::for_server().command(&itself()),
+        };
+        // It is told which server; libpq's variables (PGHOSTADDR, PGSERVICE) could lead it to another.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"PG") {
+                command.env_remove(name);
+            }
         }
+        command
     }
 }
 

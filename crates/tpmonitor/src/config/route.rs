@@ -3,8 +3,8 @@
 
 use super::tls::OPTIONS;
 use super::{Environment, Place, ServerTls, Wants};
-use std::collections::BTreeMap;
 use std::path::Path;
+use tenbin_wire::conninfo::{take_options, with_option, with_service};
 use tenbin_wire::{Target, TargetError};
 
 const ATTRIBUTES: &str = "target_session_attrs";
@@ -67,13 +67,17 @@ impl Route {
         folder: &Path,
         environment: Environment<'_>,
     ) -> Result<Self, RouteError> {
-        let (mut rest, options) = take_options(dsn).map_err(RouteError::Syntax)?;
-        // What the environment says of it is heeded here.
-        rest.push_str(match (rest.contains("://"), rest.contains('?')) {
-            (true, true) => "&sslmode=disable",
-            (true, false) => "?sslmode=disable",
-            (false, _) => " sslmode=disable",
-        });
+        let dsn = with_service(dsn, environment)?;
+        let (mut rest, options) = take_options(&dsn, is_ours).map_err(RouteError::Syntax)?;
+        // What the environment says of them is heeded here.
+        for (name, value) in [
+            ("sslmode", "disable"),
+            ("sslnegotiation", "postgres"),
+            ("channel_binding", "disable"),
+            (ATTRIBUTES, "any"),
+        ] {
+            rest = with_option(&rest, name, value);
+        }
         let wants = match options.get(ATTRIBUTES) {
             Some(text) => text.parse().map_err(RouteError::Option)?,
             None => environment("PGTARGETSESSIONATTRS")
@@ -99,89 +103,10 @@ fn is_ours(name: &str) -> bool {
     name == ATTRIBUTES || OPTIONS.iter().any(|(known, _)| *known == name)
 }
 
-/// A connection string without the options that are heeded here, and these.
-fn take_options(dsn: &str) -> Result<(String, BTreeMap<String, String>), &'static str> {
-    let mut taken = BTreeMap::new();
-    if dsn.contains("://") {
-        let Some((place, query)) = dsn.split_once('?') else {
-            return Ok((dsn.to_owned(), taken));
-        };
-        let mut kept = Vec::new();
-        for option in query.split('&') {
-            match option.split_once('=') {
-                Some((name, value)) if is_ours(name) => {
-                    taken.insert(name.to_owned(), decoded(value)?);
-                }
-                _ => kept.push(option),
-            }
-        }
-        let kept = kept.join("&");
-        let mark = if kept.is_empty() { "" } else { "?" };
-        return Ok((format!("{place}{mark}{kept}"), taken));
-    }
-    let (mut kept, mut rest) = (String::new(), dsn.trim_start());
-    while !rest.is_empty() {
-        let (name, value, length) = pair(rest)?;
-        if is_ours(name) {
-            taken.insert(name.to_owned(), value);
-        } else {
-            kept.push_str(&rest[..length]);
-            kept.push(' ');
-        }
-        rest = rest[length..].trim_start();
-    }
-    Ok((kept, taken))
-}
-
-/// `name = value` at the front, and its length. A value may stand in single quotes; a backslash takes
-/// the next character as it is.
-fn pair(text: &str) -> Result<(&str, String, usize), &'static str> {
-    let equals = text.find('=').ok_or("expected key=value")?;
-    let after = &text[equals + 1..];
-    let start = text.len() - after.trim_start().len();
-    let quoted = text[start..].starts_with('\'');
-    let mut value = String::new();
-    let mut characters = text[start..].char_indices().skip(usize::from(quoted));
-    while let Some((at, character)) = characters.next() {
-        match character {
-            '\\' => value.extend(characters.next().map(|(_, taken)| taken)),
-            '\'' if quoted => return Ok((text[..equals].trim(), value, start + at + 1)),
-            _ if !quoted && character.is_whitespace() => {
-                return Ok((text[..equals].trim(), value, start + at));
-            }
-            _ => value.push(character),
-        }
-    }
-    if quoted {
-        return Err("a quote is not closed");
-    }
-    Ok((text[..equals].trim(), value, text.len()))
-}
-
-/// `%2F` and its like.
-fn decoded(text: &str) -> Result<String, &'static str> {
-    const BAD: &str = "a % is not followed by two hexadecimal digits";
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2).ok_or(BAD)?;
-        let digits = std::str::from_utf8(digits).map_err(|_| BAD)?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| BAD)?);
-        rest = after;
-    }
-    String::from_utf8(bytes).map_err(|_| "a value is not text in UTF-8")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::TlsMode;
-    use proptest::prelude::*;
 
     fn route(dsn: &str) -> Result<Route, String> {
         Route::parse_in(dsn, Path::new("/etc"), &|_| None).map_err(|error| error.to_string())
@@ -213,6 +138,17 @@ mod tests {
         assert_eq!(read("postgres://me@127.0.0.1").tls.mode, TlsMode::Require);
         let given = read("postgres://me@127.0.0.1/?sslmode=disable");
         assert_eq!(given.tls.mode, TlsMode::Disable);
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("services");
+        std::fs::write(&file, "[s]\nuser=you\nsslmode=require\n").unwrap();
+        let environment =
+            |name: &str| (name == "PGSERVICEFILE").then(|| file.to_str().unwrap().to_owned());
+        let dsn = "host=127.0.0.1 service=s target_session_attrs=read-write";
+        let route = Route::parse_in(dsn, Path::new("/"), &environment).unwrap();
+        assert_eq!(
+            (route.tls.mode, route.target.user.as_str()),
+            (TlsMode::Require, "you")
+        );
     }
 
     #[test]
@@ -251,31 +187,6 @@ mod tests {
         ] {
             let error = route(dsn).unwrap_err();
             assert!(error.contains(expected), "{dsn}: {error}");
-        }
-    }
-
-    #[test]
-    fn values_are_quoted_as_libpq_quotes_them() {
-        let (rest, taken) =
-            take_options(r"sslkey = 'a \'b\\' password='sslmode=disable' sslcert=c\ d user=me")
-                .unwrap();
-        assert_eq!(taken["sslkey"], r"a 'b\");
-        assert_eq!(taken["sslcert"], "c d");
-        assert_eq!(rest, "password='sslmode=disable' user=me ");
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_is_taken_apart_or_refused(text in ".*", prefix in prop::sample::select(vec!["", "postgres://x/?", "sslmode=", "a='"])) {
-            let _ = take_options(&format!("{prefix}{text}"));
-        }
-
-        #[test]
-        fn what_is_written_is_read(value in "[^\0]*") {
-            let quoted = value.replace('\\', "\\\\").replace('\'', "\\'");
-            let (rest, taken) = take_options(&format!("user=me sslkey='{quoted}' port=1")).unwrap();
-            prop_assert_eq!(&taken["sslkey"], &value);
-            prop_assert_eq!(rest, "user=me port=1 ");
         }
     }
 }

@@ -71,6 +71,100 @@ fn the_string_comes_before_the_environment_and_that_before_the_usual() {
 }
 
 #[test]
+fn variables_become_the_parameters_that_libpq_makes_of_them() {
+    let around = [
+        ("PGAPPNAME", "app"),
+        ("PGOPTIONS", "-c jit=off"),
+        ("PGTZ", "UTC"),
+        ("PGDATESTYLE", "German"),
+        ("PGGEQO", "DEFAULT"),
+        ("PGCLIENTENCODING", "utf-8"),
+        ("PGHOSTADDR", "127.0.0.7"),
+        ("PGSSLMODE", "allow"),
+        ("PGPORT", "8"),
+    ];
+    let target = parse("postgres://me@host.invalid/d", &around).expect("a target");
+    assert_eq!(target.addresses, [tcp("127.0.0.7:8")]);
+    let pairs = |pairs: &[(&str, &str)]| {
+        let owned = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+        pairs.iter().map(owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        target.parameters,
+        pairs(&[
+            ("application_name", "app"),
+            ("options", "-c jit=off"),
+            ("datestyle", "German"),
+            ("timezone", "UTC"),
+        ])
+    );
+    // The connections for administration have the same.
+    let config = target.config();
+    assert_eq!(config.get_application_name(), Some("app"));
+    assert_eq!(
+        config.get_options(),
+        Some("-c jit=off -c datestyle=German -c timezone=UTC")
+    );
+    let own = "host=/a user=me options='-c a=b' application_name=own client_encoding=UTF8";
+    let target = parse(own, &around[..2]).expect("a target");
+    assert_eq!(
+        target.parameters,
+        pairs(&[("application_name", "own"), ("options", "-c a=b")])
+    );
+    let target = parse("host=/a user=me fallback_application_name=else", &[]).expect("a target");
+    assert_eq!(target.parameters, pairs(&[("application_name", "else")]));
+}
+
+#[test]
+fn a_service_stands_between_the_string_and_the_variables() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let write = |name: &str, text: &str| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("text").to_owned()
+    };
+    let home = directory.path().to_str().expect("text").to_owned();
+    write(
+        ".pg_service.conf",
+        "[s]\nhost=/s\nport=4\nuser=it's\ndbname=d s\n[t]\nsslmode=require\n",
+    );
+    write("pg_service.conf", "[system]\nhost=/y\n[s]\nhost=/z\n");
+    let other = write("other", "[s]\nhost=/o\noptions=-c x=y\n[odd]\nhost\n");
+    let all = [
+        ("HOME", &*home),
+        ("PGSYSCONFDIR", &*home),
+        ("PGHOST", "/e"),
+        ("PGUSER", "me"),
+    ];
+    let with = |more: &[(&'static str, &'static str)]| [&all[..], more].concat();
+    let reached = |dsn: &str, variables: &[(&str, &str)]| {
+        let target = parse(dsn, variables).unwrap_or_else(|error| panic!("{dsn}: {error}"));
+        target.to_string()
+    };
+    let whole = "database \"d s\" as \"it's\" at /s/.s.PGSQL.4";
+    assert_eq!(reached("service=s", &all), whole);
+    assert_eq!(reached("", &with(&[("PGSERVICE", "s")])), whole);
+    assert_eq!(reached("postgres:///?service=s", &all), whole);
+    for own in ["service=s host=/a dbname=b", "postgres://%2Fa/b?service=s"] {
+        let expected = "database \"b\" as \"it's\" at /a/.s.PGSQL.4";
+        assert_eq!(reached(own, &all), expected, "{own}");
+    }
+    assert_eq!(
+        reached("service=system", &all),
+        "database \"me\" as \"me\" at /y/.s.PGSQL.5432"
+    );
+    let named = [&all[..], &[("PGSERVICEFILE", &*other)]].concat();
+    let target = parse("service=s", &named).expect("a target");
+    assert_eq!(target.addresses, [unix("/o/.s.PGSQL.5432")]);
+    assert_eq!(target.parameters[1].1, "-c x=y");
+    assert!(refused("service=t", &all).starts_with("sslmode=require asks for TLS"));
+    assert!(refused("service=u", &all).contains("could not find the service \"u\""));
+    assert!(refused("service=odd", &named).contains("line 5 sets no option"));
+    let gone = with(&[("PGSERVICEFILE", "/no/such/file")]);
+    assert!(refused("service=s", &gone).contains("service file /no/such/file"));
+}
+
+#[test]
 fn both_spellings_and_several_hosts_are_understood() {
     for (dsn, expected) in [
         ("postgres://me@127.0.0.1/db", vec![tcp("127.0.0.1:5432")]),
@@ -119,10 +213,40 @@ fn what_is_not_honoured_is_refused_with_the_reason() {
         assert_eq!(refused("host=/a", &[("PGSSLMODE", mode)]), expected);
         parse("host=/a sslmode=disable user=me", &[("PGSSLMODE", mode)]).expect("a target");
     }
+    for (name, variable, value) in [
+        ("channel_binding", "PGCHANNELBINDING", "require"),
+        ("gssencmode", "PGGSSENCMODE", "require"),
+        ("load_balance_hosts", "PGLOADBALANCEHOSTS", "random"),
+        ("min_protocol_version", "PGMINPROTOCOLVERSION", "3.2"),
+        ("require_auth", "PGREQUIREAUTH", "md5"),
+        ("requirepeer", "PGREQUIREPEER", "me"),
+        ("sslcertmode", "PGSSLCERTMODE", "require"),
+        ("sslnegotiation", "PGSSLNEGOTIATION", "direct"),
+        ("target_session_attrs", "PGTARGETSESSIONATTRS", "read-write"),
+    ] {
+        let asks = |origin| {
+            format!("{origin} asks for {name}={value}, which tenbin does not honour; leave it out")
+        };
+        assert_eq!(
+            refused("host=/a user=me", &[(variable, value)]),
+            asks(variable)
+        );
+        let set = format!("host=/a user=me {name}={value}");
+        assert_eq!(
+            refused(&set, &[]),
+            asks("the connection string (or its service)")
+        );
+        // What the string says of it hides the variable, and an empty value is none.
+        let set = format!("postgres://me@%2Fa?{name}=");
+        parse(&set, &[(variable, value)]).expect("a target");
+    }
+    assert!(refused("host=/a sslrootcert=system", &[]).starts_with("sslmode=verify-full"));
+    assert!(refused("host=/a sslmode=often", &[]).contains("sslmode=often is none of"));
     assert!(
-        refused("host=/a target_session_attrs=read-write user=me", &[])
-            .contains("target_session_attrs")
+        refused("host=/a", &[("PGCLIENTENCODING", "LATIN1")])
+            .starts_with("client_encoding=LATIN1 is asked for")
     );
+    assert!(refused("host=/a", &[("PGHOSTADDR", "localhost")]).contains("no list of IP addresses"));
     assert!(refused("host=/a,/b,/c port=1,2 user=me", &[]).contains("3 hosts but 2 ports"));
     assert!(refused("host=/a user=me", &[("PGPORT", "high")]).contains("PGPORT is \"high\""));
     assert!(refused("nonsense", &[]).starts_with("could not read the connection string: "));
