@@ -339,7 +339,8 @@ impl ShellCommand {
     }
 }
 
-/// The integer that a `\setshell` command printed on the first line of its output.
+/// The integer that a `\setshell` command printed on the first line of its output; 0 for a blank line. How the
+/// command ended does not matter, as in pgbench.
 ///
 /// # Errors
 /// No output, or something else on that line.
@@ -350,12 +351,14 @@ pub fn setshell_value(output: &str) -> Result<i64, Problem> {
         ));
     }
     let line = output.split('\n').next().unwrap_or_default().trim_ascii();
-    match line.parse() {
-        Ok(value) => Ok(value),
-        Err(_) => Err(execution(format!(
-            "shell command must return an integer (not \"{line}\")"
-        ))),
+    if line.is_empty() {
+        return Ok(0);
     }
+    line.parse().map_err(|_| {
+        execution(format!(
+            "shell command must return an integer (not \"{line}\")"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -471,6 +474,8 @@ mod tests {
     fn shell_values() {
         assert_eq!(setshell_value(" 42 \nmore").unwrap(), 42);
         assert_eq!(setshell_value("-1").unwrap(), -1);
+        assert_eq!(setshell_value("\n5").unwrap(), 0);
+        assert_eq!(setshell_value(" ").unwrap(), 0);
         assert!(setshell_value("").is_err());
         assert!(setshell_value("one\n").is_err());
     }

@@ -340,6 +340,13 @@ fn errors_of_a_run_tell_file_line_and_column() {
         ("\\sleep :nobody ms", "script-0.sql:1:1: "),
         ("\\shell exit 3", "exit status: 3"),
         ("\\setshell a echo x", "script-0.sql:1:1: "),
+        ("\\setshell a true", "could not read result"),
+        // pgbench asks what is printed, not how the command ends, and a blank line is 0.
+        (
+            "\\setshell a grep -c x /dev/null\n\\set b 1 / :a",
+            "division by zero",
+        ),
+        ("\\setshell a echo\n\\set b 1 / :a", "division by zero"),
     ];
     for (text, expected) in cases {
         let said = told(text, Protocol::Simple);
