@@ -14,6 +14,8 @@ pub(super) struct Intervals {
     length: Duration,
     /// Whether transactions wait for their time: without that, lags are zeros.
     lag: bool,
+    /// Whether failures are told by kind; without that, pgbench writes zeros for both.
+    detailed: bool,
     by_number: BTreeMap<u128, Interval>,
 }
 
@@ -39,10 +41,11 @@ struct Sums {
 }
 
 impl Intervals {
-    pub(super) fn new(length: Duration, lag: bool) -> Self {
+    pub(super) fn new(length: Duration, lag: bool, detailed: bool) -> Self {
         Self {
             length,
             lag,
+            detailed,
             by_number: BTreeMap::new(),
         }
     }
@@ -53,8 +56,10 @@ impl Intervals {
         interval.retried += u64::from(row.retries > 0);
         interval.retries += u64::from(row.retries);
         match row.outcome {
-            Outcome::SerializationFailure => interval.serialization_failures += 1,
-            Outcome::Deadlock => interval.deadlock_failures += 1,
+            Outcome::SerializationFailure => {
+                interval.serialization_failures += u64::from(self.detailed);
+            }
+            Outcome::Deadlock => interval.deadlock_failures += u64::from(self.detailed),
             Outcome::Skipped => interval.skipped += 1,
             _ => {
                 interval.latency.add(row.response_ns);
@@ -145,8 +150,8 @@ mod tests {
             row(10, 20, 20, Outcome::Skipped, 0),
             row(6_000_000_000, 10, 0, Outcome::Deadlock, 0),
         ];
-        let written = |lag| {
-            let mut intervals = Intervals::new(Duration::from_secs(2), lag);
+        let written = |lag, detailed| {
+            let mut intervals = Intervals::new(Duration::from_secs(2), lag, detailed);
             for row in &rows {
                 intervals.add(row);
             }
@@ -156,14 +161,14 @@ mod tests {
             String::from_utf8(text).unwrap()
         };
         assert_eq!(
-            written(true),
+            written(true, true),
             "1700000000 2 8000 34000000 3000 5000 1001 1000001 1 1000 1 1 1 0 0\n\
              1700000002 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n\
              1700000004 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n\
              1700000006 1 6000000 36000000000000 6000000 6000000 0 0 0 0 0 1 2 1 1\n"
         );
-        assert!(
-            written(false).starts_with("1700000000 2 8000 34000000 3000 5000 0 0 0 0 1 1 1 0 0\n")
-        );
+        let plain = written(false, false);
+        assert!(plain.starts_with("1700000000 2 8000 34000000 3000 5000 0 0 0 0 1 1 1 0 0\n"));
+        assert!(plain.ends_with(" 0 1 2 0 0\n"), "{plain}");
     }
 }

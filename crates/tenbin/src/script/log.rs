@@ -65,7 +65,9 @@ impl<W: Write> Log<W> {
         Self {
             to,
             began: SystemTime::UNIX_EPOCH,
-            intervals: asked.aggregate.map(|length| Intervals::new(length, lag)),
+            intervals: asked
+                .aggregate
+                .map(|length| Intervals::new(length, lag, asked.failures_detailed)),
             done: vec![0; options.terminals as usize],
             sampling: sampling.map(|share| (share, Xoroshiro128::new(asked.seed))),
             lag,
