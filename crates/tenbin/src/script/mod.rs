@@ -68,7 +68,9 @@ impl Asked {
                     message: "shell commands are off; if you trust the script, give --allow-shell"
                         .to_owned(),
                 };
-                let error = self.program.explain_command(script, command, problem);
+                let mut error = self.program.explain_command(script, command, problem);
+                // It would follow the advice; the line that is shown has it.
+                error.command = None;
                 return Err(Failure::new(Class::BadInput, error));
             }
         }

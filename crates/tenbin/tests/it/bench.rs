@@ -326,7 +326,9 @@ fn wrong_scripts_are_refused_with_their_place_before_anything_is_made() {
     refused(
         "\\shell true\n",
         &[],
-        &["s.sql:1:1: shell commands are off", "--allow-shell"],
+        &[
+            "s.sql:1:1: shell commands are off; if you trust the script, give --allow-shell\n\\shell true\n",
+        ],
     );
     // Before there is a random stream for each client.
     refused(
