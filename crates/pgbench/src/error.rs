@@ -109,6 +109,9 @@ pub enum Problem {
     /// A script contains a NUL character.
     #[error("unexpected NUL character")]
     Nul,
+    /// A command of a script's file is not UTF-8.
+    #[error("the script is not UTF-8 here, as what is sent has to be")]
+    NotUtf8,
     /// An expression or an argument failed while the script ran.
     #[error("{message}")]
     Execution {
@@ -142,6 +145,7 @@ impl Problem {
                  least ln mod permute pi pow power random random_exponential random_gaussian \
                  random_zipfian sqrt"
             }
+            Self::NotUtf8 => "convert it, as by iconv -f LATIN1 -t UTF-8",
             Self::TooManyParameters(_) => "use the simple protocol, or split the statement",
             Self::VariableName(_) => {
                 "use letters, digits and underscores, and no digit at the beginning"

@@ -8,6 +8,7 @@ use crate::random::{Random, Streams};
 use crate::script::{self, Script};
 use crate::value::Value;
 use crate::variables::{Names, Slot, Variables, is_variable_name};
+use std::borrow::Cow;
 use std::io::Read as _;
 
 /// Most scripts of a program.
@@ -54,22 +55,28 @@ impl ProgramBuilder {
     /// `-f path[@weight]`; `-` is the standard input.
     ///
     /// # Errors
-    /// A file that cannot be read or is not UTF-8, a wrong weight, a wrong script.
+    /// A file that cannot be read, a command that is not UTF-8, a wrong weight, a wrong script.
     pub fn file(&mut self, file: &str) -> Result<(), Error> {
         let (path, weight) = split_weight(file)?;
         let read = || {
             if path == "-" {
-                let mut text = String::new();
-                std::io::stdin().read_to_string(&mut text).map(|_| text)
+                let mut bytes = Vec::new();
+                std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
             } else {
-                std::fs::read_to_string(path)
+                std::fs::read(path)
             }
         };
-        let text = read().map_err(|source| Error::Read {
+        let bytes = read().map_err(|source| Error::Read {
             path: path.to_owned(),
             source,
         })?;
-        self.text(path, weight, &text)
+        let text = String::from_utf8_lossy(&bytes);
+        self.text(path, weight, &text)?;
+        match (&text, self.scripts.last()) {
+            // Something is not UTF-8.
+            (Cow::Owned(_), Some(script)) => script.check_replaced(),
+            _ => Ok(()),
+        }
     }
 
     /// `-b name[@weight]`.

@@ -137,6 +137,24 @@ impl Script {
         behind.saturating_sub(1)
     }
 
+    /// What was not UTF-8 in the file, and is replaced here, does no harm in comments between commands; in a
+    /// command something else would be sent.
+    pub(crate) fn check_replaced(&self) -> Result<(), Error> {
+        for command in &self.commands {
+            let text = match &command.kind {
+                CommandKind::Sql(sql) => &sql.text,
+                _ => &command.first_line,
+            };
+            if text.contains(char::REPLACEMENT_CHARACTER) {
+                let start = command.offset as usize;
+                let found = self.source[start..].find(char::REPLACEMENT_CHARACTER);
+                let offset = start + found.unwrap_or(0);
+                return Err(Box::new(self.error(Problem::NotUtf8, offset)).into());
+            }
+        }
+        Ok(())
+    }
+
     /// A problem at an offset of the source.
     pub(crate) fn error(&self, problem: Problem, offset: usize) -> ScriptError {
         let command = self.commands.get(self.command_at(offset));

@@ -403,6 +403,30 @@ fn what_surrounds_scripts() {
     builder.define("x=1").unwrap();
     builder.define("x=2").unwrap();
     builder.file(&format!("{}@3", path.display())).unwrap();
+    // What is not UTF-8 matters only where it would be sent.
+    std::fs::write(&path, b"-- gr\xf6\xdfe\nselect 1;\n-- \xfc").unwrap();
+    builder.file(&format!("{}@3", path.display())).unwrap();
+    for (text, place, line) in [
+        (
+            &b"-- \xfc\nselect 'gr\xf6\xdfe';"[..],
+            "2:11",
+            "select 'gr\u{fffd}\u{fffd}e';",
+        ),
+        (
+            b"select 1;\n\\shell echo \xfc",
+            "2:13",
+            "\\shell echo \u{fffd}",
+        ),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let error = ProgramBuilder::default()
+            .file(&format!("{}@3", path.display()))
+            .unwrap_err()
+            .to_string();
+        let start = format!("{}:{place}: the script is not UTF-8 here", path.display());
+        assert!(error.starts_with(&start), "{error}");
+        assert!(error.contains(line) && error.contains("iconv"), "{error}");
+    }
     let program = builder.finish().unwrap();
     assert_eq!(program.scripts()[0].weight, 3);
     let outcome = Client::new(&program, 0, &program.streams(SEED, 1, 1)).run(0, Protocol::Simple);
