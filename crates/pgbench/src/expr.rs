@@ -26,6 +26,8 @@ pub struct Expr {
     arguments: Vec<Id>,
     /// Offset in the script's source of each node.
     offsets: Vec<u32>,
+    /// Of each node that is the first operand of another, that other.
+    above: Vec<Id>,
     root: Id,
 }
 
@@ -165,7 +167,8 @@ impl Expr {
         &self.arguments[first as usize..][..count as usize]
     }
 
-    /// The expression as text that parses to the same tree, with every operation in parentheses.
+    /// The expression as text that parses to the same tree, with every operation in parentheses (unless these
+    /// nest too deep for it).
     #[must_use]
     pub fn display<'a>(&'a self, names: &'a Names) -> impl fmt::Display + 'a {
         Printer {
@@ -175,41 +178,51 @@ impl Expr {
         }
     }
 
-    fn same(&self, id: Id, other: &Self, other_id: Id) -> bool {
-        match (self.node(id), other.node(other_id)) {
-            (Node::Unary(a, x), Node::Unary(b, y)) => a == b && self.same(x, other, y),
-            (Node::Binary(a, x1, x2), Node::Binary(b, y1, y2)) => {
-                a == b && self.same(x1, other, y1) && self.same(x2, other, y2)
+    fn same(&self, other: &Self) -> bool {
+        // Without recursion: chains of operators may be long.
+        let mut pairs = vec![(self.root, other.root)];
+        while let Some((id, other_id)) = pairs.pop() {
+            let alike = match (self.node(id), other.node(other_id)) {
+                (Node::Unary(a, x), Node::Unary(b, y)) => {
+                    pairs.push((x, y));
+                    a == b
+                }
+                (Node::Binary(a, x1, x2), Node::Binary(b, y1, y2)) => {
+                    pairs.extend([(x1, y1), (x2, y2)]);
+                    a == b
+                }
+                (
+                    Node::Call {
+                        function,
+                        first,
+                        count,
+                    },
+                    Node::Call {
+                        function: other_function,
+                        first: other_first,
+                        count: other_count,
+                    },
+                ) => {
+                    pairs.extend(std::iter::zip(
+                        self.arguments(first, count).iter().copied(),
+                        other.arguments(other_first, other_count).iter().copied(),
+                    ));
+                    function == other_function && count == other_count
+                }
+                (a, b) => a == b,
+            };
+            if !alike {
+                return false;
             }
-            (
-                Node::Call {
-                    function,
-                    first,
-                    count,
-                },
-                Node::Call {
-                    function: other_function,
-                    first: other_first,
-                    count: other_count,
-                },
-            ) => {
-                function == other_function
-                    && count == other_count
-                    && std::iter::zip(
-                        self.arguments(first, count),
-                        other.arguments(other_first, other_count),
-                    )
-                    .all(|(&a, &b)| self.same(a, other, b))
-            }
-            (a, b) => a == b,
         }
+        true
     }
 }
 
 /// Equal trees, wherever they stood in their scripts.
 impl PartialEq for Expr {
     fn eq(&self, other: &Self) -> bool {
-        self.same(self.root, other, other.root)
+        self.same(other)
     }
 }
 
@@ -233,26 +246,35 @@ impl Printer<'_> {
     }
 }
 
-impl fmt::Display for Printer<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.expr.node(self.id) {
+impl Printer<'_> {
+    /// What begins an operation and leads to its first operand.
+    fn begin(&self, f: &mut fmt::Formatter<'_>, id: Id) -> Result<Option<Id>, fmt::Error> {
+        match self.expr.node(id) {
+            Node::Unary(Unary::Not, x) => f.write_str("(NOT ").map(|()| Some(x)),
+            Node::Unary(function, x) => write!(f, "{}(", function.name()).map(|()| Some(x)),
+            // Only `~` makes this constant.
+            Node::Binary(Binary::BitXor, x, _)
+                if self.expr.node(x) == Node::Constant(Value::Int(-1)) =>
+            {
+                Ok(None)
+            }
+            Node::Binary(operation, x, _) => match operation.spelling() {
+                (true, _) => f.write_str("(").map(|()| Some(x)),
+                (false, name) => write!(f, "{name}(").map(|()| Some(x)),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// What has no first operand, or shows none.
+    fn leaf(&self, f: &mut fmt::Formatter<'_>, id: Id) -> fmt::Result {
+        match self.expr.node(id) {
             Node::Constant(Value::Null) => f.write_str("NULL"),
             Node::Constant(Value::Boolean(value)) => write!(f, "{value}"),
             Node::Constant(Value::Int(value)) => write!(f, "{value}"),
             Node::Constant(Value::Double(value)) => write!(f, "{value:?}"),
             Node::Variable(slot) => write!(f, ":{}", self.names.name(slot)),
-            Node::Unary(Unary::Not, x) => write!(f, "(NOT {})", self.at(x)),
-            Node::Unary(function, x) => self.list(f, function.name(), &[x]),
-            // Only `~` makes this constant.
-            Node::Binary(Binary::BitXor, x, y)
-                if self.expr.node(x) == Node::Constant(Value::Int(-1)) =>
-            {
-                write!(f, "(~{})", self.at(y))
-            }
-            Node::Binary(operation, x, y) => match operation.spelling() {
-                (true, sign) => write!(f, "({} {sign} {})", self.at(x), self.at(y)),
-                (false, name) => self.list(f, name, &[x, y]),
-            },
+            Node::Unary(_, x) | Node::Binary(_, _, x) => write!(f, "(~{})", self.at(x)),
             Node::Call {
                 function: Function::Case,
                 first,
@@ -274,5 +296,27 @@ impl fmt::Display for Printer<'_> {
                 count,
             } => self.list(f, function.name(), self.expr.arguments(first, count)),
         }
+    }
+}
+
+impl fmt::Display for Printer<'_> {
+    /// Follows first operands in a loop, as evaluation does.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut id = self.id;
+        while let Some(first) = self.begin(f, id)? {
+            id = first;
+        }
+        self.leaf(f, id)?;
+        while id != self.id {
+            id = self.expr.above[id as usize];
+            match self.expr.node(id) {
+                Node::Binary(operation, _, y) => match operation.spelling() {
+                    (true, sign) => write!(f, " {sign} {})", self.at(y))?,
+                    (false, _) => write!(f, ", {})", self.at(y))?,
+                },
+                _ => f.write_str(")")?,
+            }
+        }
+        Ok(())
     }
 }

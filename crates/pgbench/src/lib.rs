@@ -21,9 +21,9 @@
 //! - a pipeline that is opened twice, left open or closed unopened outside any `\if` is an
 //!   error of the script ([`Program::check`]);
 //! - `\sleep` does not overflow after 2,147 s;
-//! - expressions nest at most 100 deep, and chain at most 400 operators;
+//! - expressions nest at most 200 deep, where pgbench's nest some thousands;
 //! - a variable's text in C's hexadecimal floating-point notation is not a number;
-//! - scripts must be UTF-8 and free of NUL.
+//! - commands must be UTF-8, and scripts free of NUL.
 
 mod builtin;
 mod check;

@@ -80,34 +80,46 @@ struct Machine<'a, R: ?Sized> {
 
 impl<R: Random + ?Sized> Machine<'_, R> {
     fn value(&mut self, id: Id) -> Result<Value, EvalError> {
-        let result = match self.expr.node(id) {
-            Node::Constant(value) => return Ok(value),
-            Node::Variable(slot) => self.variable(slot),
-            Node::Unary(function, x) => {
-                let x = self.value(x)?;
-                self.unary(function, x)
+        // Chains of operators lean to the left: down to their first operand, and up again in a loop. Only
+        // second operands and arguments take stack.
+        let mut at = id;
+        let mut value = loop {
+            match self.expr.node(at) {
+                Node::Unary(_, x) | Node::Binary(_, x, _) => at = x,
+                Node::Constant(value) => break value,
+                Node::Variable(slot) => {
+                    break self.variable(slot).map_err(|fault| self.at(at, fault))?;
+                }
+                Node::Call {
+                    function: Function::Case,
+                    first,
+                    count,
+                } => break self.case(first, count)?,
+                Node::Call {
+                    function,
+                    first,
+                    count,
+                } => break self.function(at, function, first, count)?,
             }
-            Node::Binary(Binary::And, x, y) => return self.lazy(id, x, y, false),
-            Node::Binary(Binary::Or, x, y) => return self.lazy(id, x, y, true),
-            Node::Binary(operation, x, y) => {
-                let x = self.value(x)?;
-                let y = self.value(y)?;
-                self.binary(operation, x, y)
-            }
-            Node::Call {
-                function: Function::Case,
-                first,
-                count,
-            } => {
-                return self.case(first, count);
-            }
-            Node::Call {
-                function,
-                first,
-                count,
-            } => return self.function(id, function, first, count),
         };
-        result.map_err(|fault| self.at(id, fault))
+        while at != id {
+            at = self.expr.above[at as usize];
+            let result = match self.expr.node(at) {
+                Node::Unary(function, _) => self.unary(function, value),
+                Node::Binary(operation @ (Binary::And | Binary::Or), _, y) => {
+                    value = self.lazy(at, value, y, operation == Binary::Or)?;
+                    continue;
+                }
+                Node::Binary(operation, _, y) => {
+                    let y = self.value(y)?;
+                    self.binary(operation, value, y)
+                }
+                // Nothing else has a first operand.
+                Node::Constant(_) | Node::Variable(_) | Node::Call { .. } => Ok(value),
+            };
+            value = result.map_err(|fault| self.at(at, fault))?;
+        }
+        Ok(value)
     }
 
     /// Calls a function of any number of arguments; apart, for the sake of the stack.
@@ -147,16 +159,18 @@ impl<R: Random + ?Sized> Machine<'_, R> {
 
     /// `AND` and `OR`: the second argument counts only if the first is not `decisive`. Unlike in
     /// SQL, a NULL first argument decides, too.
-    fn lazy(&mut self, id: Id, x: Id, y: Id, decisive: bool) -> Result<Value, EvalError> {
-        for argument in [x, y] {
-            match self.value(argument)? {
-                Value::Null => return Ok(Value::Null),
-                value => {
-                    let value = boolean(value).map_err(|fault| self.at(id, fault))?;
-                    if value == decisive {
-                        return Ok(Value::Boolean(decisive));
-                    }
-                }
+    fn lazy(&mut self, id: Id, x: Value, y: Id, decisive: bool) -> Result<Value, EvalError> {
+        let mut value = x;
+        for is_first in [true, false] {
+            if value == Value::Null {
+                return Ok(Value::Null);
+            }
+            let truth = boolean(value).map_err(|fault| self.at(id, fault))?;
+            if truth == decisive {
+                return Ok(Value::Boolean(decisive));
+            }
+            if is_first {
+                value = self.value(y)?;
             }
         }
         Ok(Value::Boolean(!decisive))

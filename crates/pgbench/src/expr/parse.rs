@@ -6,10 +6,9 @@ use crate::error::Problem;
 use crate::value::Value;
 use crate::variables::Names;
 
-/// How deep an expression's tree may be, as by a chain of operators; evaluation recurses as deep.
-const MAX_DEPTH: u32 = 400;
-/// How deep parentheses, calls, `CASE` and signs may nest; parsing recurses as deep.
-const MAX_NESTING: u32 = 100;
+/// How deep parentheses, calls, `CASE`, signs and second operands may nest; parsing and evaluation recurse as
+/// deep, and 8 kB a level (parsing without optimization) fit a thread's 2 MiB. Chains of operators do not nest.
+const MAX_NESTING: u32 = 200;
 /// pgbench's limit of arguments of `least` and `greatest`.
 pub(super) const MAX_ARGUMENTS: usize = 16;
 
@@ -45,6 +44,7 @@ pub(crate) fn parse(
             nodes: Vec::new(),
             arguments: Vec::new(),
             offsets: Vec::new(),
+            above: Vec::new(),
             root: 0,
         },
         depths: Vec::new(),
@@ -64,9 +64,9 @@ struct Parser<'a, 'n> {
     peeked: Option<(Token<'a>, usize)>,
     names: &'n mut Names,
     expr: Expr,
-    /// Depth of each node.
+    /// How deep evaluation recurses for each node.
     depths: Vec<u32>,
-    /// Depth of the recursion.
+    /// Depth of the parser's recursion.
     nesting: u32,
 }
 
@@ -106,23 +106,29 @@ impl<'a> Parser<'a, '_> {
         reason = "scripts are smaller than 4 GB"
     )]
     fn node(&mut self, node: Node, at: usize) -> Result<Id, Failure> {
+        let id = self.expr.nodes.len() as Id;
         let depth_of = |id: Id| self.depths[id as usize];
-        let below = match node {
+        let depth = match node {
             Node::Constant(_) | Node::Variable(_) => 0,
             Node::Unary(_, x) => depth_of(x),
-            Node::Binary(_, x, y) => depth_of(x).max(depth_of(y)),
+            Node::Binary(_, x, y) => depth_of(x).max(depth_of(y) + 1),
             Node::Call { first, count, .. } => {
                 let arguments = self.expr.arguments(first, count);
-                arguments.iter().map(|&id| depth_of(id)).max().unwrap_or(0)
+                let depths = arguments.iter().map(|&id| depth_of(id) + 1);
+                depths.max().unwrap_or(0)
             }
         };
-        if below >= MAX_DEPTH {
+        if depth > MAX_NESTING {
             return Err((Problem::TooDeep, at));
+        }
+        if let Node::Unary(_, x) | Node::Binary(_, x, _) = node {
+            self.expr.above[x as usize] = id;
         }
         self.expr.nodes.push(node);
         self.expr.offsets.push(at as u32);
-        self.depths.push(below + 1);
-        Ok((self.expr.nodes.len() - 1) as Id)
+        self.expr.above.push(id);
+        self.depths.push(depth);
+        Ok(id)
     }
 
     fn constant(&mut self, value: Value, at: usize) -> Result<Id, Failure> {

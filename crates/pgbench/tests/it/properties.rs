@@ -283,16 +283,19 @@ fn printing_is_readable() {
 fn depth_is_limited() {
     let n = 100_000;
     for (text, fits) in [
-        ("1".to_owned() + &"+1".repeat(n), false),
+        ("1".to_owned() + &"+1".repeat(n), true),
+        ("1 > 1".to_owned() + &" is null > 1".repeat(n), false),
         ("(".repeat(n), false),
         ("-".repeat(n) + "1", false),
         ("not ".repeat(n) + "true", false),
         ("case when ".repeat(n), false),
         ("abs(".repeat(n), false),
-        ("1".to_owned() + &"+1".repeat(399), true),
-        ("(".repeat(99) + "1" + &")".repeat(99), true),
+        (":x = 1 and ".repeat(n) + "not true is null", true),
+        ("(".repeat(199) + "1" + &")".repeat(199), true),
+        ("1 + (".repeat(99) + "1" + &")".repeat(99), true),
+        ("abs(".repeat(199) + "1" + &")".repeat(199), true),
         (
-            "case when ".repeat(99) + "1" + &" then 1 end".repeat(99),
+            "case when ".repeat(199) + "1" + &" then 1 end".repeat(199),
             true,
         ),
         (
