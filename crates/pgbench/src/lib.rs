@@ -22,7 +22,6 @@
 //!   error of the script ([`Program::check`]);
 //! - `\sleep` does not overflow after 2,147 s;
 //! - expressions nest at most 200 deep, where pgbench's nest some thousands;
-//! - a variable's text in C's hexadecimal floating-point notation is not a number;
 //! - commands must be UTF-8, and scripts free of NUL.
 
 mod builtin;

@@ -201,9 +201,16 @@ fn parse_number(text: &str) -> Result<Value, NotAValue> {
         .ok_or(NotAValue::Malformed)
 }
 
-/// C's `strtod` of a whole text without its hexadecimal form; `None` also where C reports a result
-/// too large or too small for a normal double.
+/// C's `strtod` of a whole text; `None` also where C reports a result too large or too small for a normal
+/// double.
 pub(crate) fn parse_double(text: &str) -> Option<f64> {
+    let (sign, unsigned) = match text.strip_prefix('-') {
+        Some(unsigned) => (-1.0, unsigned),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if let Some(digits) = unsigned.strip_prefix("0x").or(unsigned.strip_prefix("0X")) {
+        return parse_hexadecimal(digits).map(|value| sign * value);
+    }
     let value: f64 = text.parse().ok()?;
     let names_infinity = text.contains(['i', 'I']);
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
@@ -214,6 +221,52 @@ pub(crate) fn parse_double(text: &str) -> Option<f64> {
         std::num::FpCategory::Subnormal => None,
         _ => Some(value),
     }
+}
+
+/// C's hexadecimal form behind its `0x`: digits, perhaps with a point among them, and perhaps a power of two.
+fn parse_hexadecimal(text: &str) -> Option<f64> {
+    let (digits, power) = text.split_once(['p', 'P']).unwrap_or((text, "0"));
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let power_digits = power.strip_prefix(['+', '-']).unwrap_or(power);
+    if whole.len() + fraction.len() == 0
+        || power_digits.is_empty()
+        || !power_digits.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        return None;
+    }
+    // As far from any double as one that has no room here.
+    let far = if power.starts_with('-') {
+        -1 << 40
+    } else {
+        1 << 40
+    };
+    let mut exponent: i64 = power.parse().unwrap_or(far).clamp(-1 << 40, 1 << 40);
+    let mut mantissa = 0_u64;
+    for (at, digit) in whole.chars().chain(fraction.chars()).enumerate() {
+        let digit = u64::from(digit.to_digit(16)?);
+        let is_whole = at < whole.len();
+        if mantissa < 1 << 59 {
+            mantissa = mantissa * 16 + digit;
+            exponent -= if is_whole { 0 } else { 4 };
+        } else {
+            // Too low a digit to count but in deciding which way to round.
+            mantissa |= u64::from(digit > 0);
+            exponent += if is_whole { 4 } else { 0 };
+        }
+    }
+    if mantissa == 0 {
+        return Some(0.0);
+    }
+    // In two steps, each a power that a double has.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "rounds as C does; the power is clamped"
+    )]
+    let (value, exponent) = (mantissa as f64, exponent.clamp(-1200, 1200) as i32);
+    let half = exponent / 2;
+    let value = value * 2_f64.powi(half) * 2_f64.powi(exponent - half);
+    value.is_normal().then_some(value)
 }
 
 #[cfg(test)]
@@ -263,12 +316,46 @@ mod tests {
         assert_eq!(parse_text("-10.1"), Ok(Value::Double(-10.1)));
         assert_eq!(parse_text("\t1e3"), Ok(Value::Double(1000.0)));
         assert_eq!(parse_text("inf"), Ok(Value::Double(f64::INFINITY)));
+        // glibc's strtod.
+        for (text, value) in [
+            ("0x10", 16.0),
+            ("-0X1P3", -8.0),
+            ("+0x.8", 0.5),
+            ("0x1p-1022", f64::MIN_POSITIVE),
+            ("0x1.fffffffffffffp1023", f64::MAX),
+            ("0x1.00000000000008p0", 1.0),
+            ("0x1.000000000000080000001p0", 1.0 + f64::EPSILON),
+            ("0x1.00000000000018p0", 1.0 + 2.0 * f64::EPSILON),
+            ("0x100000000000000000p-68", 1.0),
+            ("0x0p99999999999999999999", 0.0),
+        ] {
+            assert_eq!(parse_text(text), Ok(Value::Double(value)), "{text}");
+        }
         assert_eq!(
             parse_text("9223372036854775808"),
             Err(NotAValue::IntOutOfRange)
         );
         assert_eq!(parse_text(""), Err(NotAValue::Empty));
-        for text in ["o", "trueXXX", "bla", "1 ", "1e400", "1e-400", "-", "nu"] {
+        for text in [
+            "o",
+            "trueXXX",
+            "bla",
+            "1 ",
+            "1e400",
+            "1e-400",
+            "-",
+            "nu",
+            "0x",
+            "0x.",
+            "0xg",
+            "0x1p",
+            "0x1p+",
+            "0x10 ",
+            "+-0x1",
+            "0x1p2000",
+            "0x1p-2000",
+            "0x1p-99999999999999999999",
+        ] {
             assert_eq!(parse_text(text), Err(NotAValue::Malformed), "{text}");
         }
     }
@@ -290,8 +377,19 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_judged(text: String) {
+        fn any_text_is_judged(text: String, digits in "[0-9a-f.pP+-]*") {
             let _ = parse_text(&text);
+            let _ = parse_text(&format!("0x{digits}"));
+        }
+
+        #[test]
+        fn hexadecimals_are_exact(mantissa in 1_u64..1 << 53, power in -900_i32..900) {
+            let expected = mantissa as f64 * 2_f64.powi(power);
+            let text = format!("0x{mantissa:x}p{power}");
+            prop_assert_eq!(parse_text(&text), Ok(Value::Double(expected)));
+            let (whole, fraction) = (mantissa >> 20, mantissa & 0xf_ffff);
+            let text = format!("-0x{whole:X}.{fraction:05x}P{}", power + 20);
+            prop_assert_eq!(parse_text(&text), Ok(Value::Double(-expected)));
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use tenbin_pgbench::Protocol;
 
 /// `-D` of all comparisons: texts that stand for values of all types, and for none.
-const DEFINITIONS: [&str; 12] = [
+const DEFINITIONS: [&str; 14] = [
     "foo=-10.1",
     "i=+3",
     "n=null",
@@ -20,6 +20,8 @@ const DEFINITIONS: [&str; 12] = [
     "tiny=1e-400",
     "inf=-inf",
     "space= 12",
+    "hex=-0x1.8p3",
+    "nan=NaN",
 ];
 
 /// Values of every type, and their extremes.
@@ -177,6 +179,8 @@ const MISCELLANY: &[&str] = &[
     ":tiny * 1",
     ":inf + 1",
     ":space + 1",
+    ":hex + 1",
+    ":nan",
     ":nosuch",
     ":1",
     ":scale + :client_id + :random_seed",
