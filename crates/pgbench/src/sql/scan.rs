@@ -78,6 +78,11 @@ impl<'a> Scanner<'a> {
                 }
                 continue;
             }
+            if let Some(length) = variable_test(rest) {
+                out.push_str("FALSE");
+                self.offset += length;
+                continue;
+            }
             self.offset += self
                 .token(rest)
                 .map_err(|what| (Problem::Unterminated(what), start))?;
@@ -161,6 +166,13 @@ impl<'a> Scanner<'a> {
             self.blocks = self.blocks.saturating_sub(1);
         }
     }
+}
+
+/// Length of psql's test whether a variable is set, `:{?name}`: pgbench knows no variable yet when it reads.
+fn variable_test(rest: &[u8]) -> Option<usize> {
+    let name = rest.strip_prefix(b":{?")?;
+    let length = name.iter().take_while(|&&byte| is_word_byte(byte)).count();
+    (length > 0 && name.get(length) == Some(&b'}')).then_some(length + 4)
 }
 
 /// Length of a `/* … */`, which may hold others.

@@ -20,6 +20,7 @@ const SCRIPTS: &[&str] = &[
     "select 'x'\\: :v \\:v;",
     "\\; \\; select 1 \\; \\;\n",
     "select :v, :v::int, ':v', \":v\", $$:v$$, :v:v, :::v, ::v, :nosuch, :1v, :v1, : v /* :v */ -- :v\n;",
+    ":{?v} select :{?v}, :{?nosuch}, ':{?v}', :{?v}:{?1}:v, ::{?v}, :{?}, :{? v}, :{v}, :{?v /* :{?v} */ -- :{?v}\n;",
     "select 1\n\\set v 2\nselect :v \\set v 3\n\\set v 4\nselect :v;",
     "select (1 \\set v 2\n ; 3); select 4;",
     "create function f() returns int begin atomic select 1; select case when true then 2; else 3 end; end; select 5;",
