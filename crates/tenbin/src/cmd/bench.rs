@@ -12,6 +12,7 @@ use crate::signals;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
 use reach::ReachArgs;
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
@@ -81,8 +82,16 @@ struct RunArgs {
     /// A new connection for each transaction
     #[arg(short = 'C', long)]
     connect: bool,
-    /// Seed of everything random: a number, or time
-    #[arg(long, value_name = "SEED", default_value = "42", value_parser = seed)]
+    /// Seed of everything random: a number, time or rand
+    #[arg(
+        long,
+        value_name = "SEED",
+        env = "PGBENCH_RANDOM_SEED",
+        hide_env_values = true,
+        default_value = "42",
+        allow_hyphen_values = true,
+        value_parser = seed
+    )]
     random_seed: u64,
     /// Let scripts run \shell and \setshell
     #[arg(long)]
@@ -236,15 +245,23 @@ fn share(text: &str) -> std::result::Result<f64, String> {
 }
 
 fn seed(text: &str) -> std::result::Result<u64, String> {
-    if text != "time" {
-        return text
-            .parse()
-            .map_err(|_| "give a whole number from 0, or time".to_owned());
+    match text {
+        "time" => {
+            let now = SystemTime::UNIX_EPOCH
+                .elapsed()
+                .map_err(|e| e.to_string())?;
+            u64::try_from(now.as_micros()).map_err(|e| e.to_string())
+        }
+        "rand" => Ok(RandomState::new().hash_one(text)),
+        // A negative number is what is left of 2^64, as in C.
+        _ => match text.strip_prefix('-') {
+            Some(digits) if digits.starts_with(|c: char| c.is_ascii_digit()) => {
+                digits.parse().map(u64::wrapping_neg)
+            }
+            _ => text.parse(),
+        }
+        .map_err(|_| "give a whole number, time or rand".to_owned()),
     }
-    let now = SystemTime::UNIX_EPOCH
-        .elapsed()
-        .map_err(|e| e.to_string())?;
-    u64::try_from(now.as_micros()).map_err(|e| e.to_string())
 }
 
 pub(crate) fn run(args: &Args) -> Result {
@@ -495,4 +512,30 @@ fn left<'a>(left: u32, clients: u32, errors: impl Iterator<Item = (&'a str, &'a 
         "{left} of {clients} clients left because of an error, the above results are incomplete:\n{}",
         why.join("\n")
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_read_as_by_pgbench() {
+        for (text, expected) in [
+            ("5", Some(5)),
+            ("+5", Some(5)),
+            ("010", Some(10)),
+            ("-5", Some(18_446_744_073_709_551_611)),
+            ("18446744073709551611", Some(18_446_744_073_709_551_611)),
+            ("-18446744073709551615", Some(1)),
+            ("", None),
+            ("-", None),
+            ("-+5", None),
+            ("0x10", None),
+            ("5x", None),
+            ("Time", None),
+        ] {
+            assert_eq!(seed(text).ok(), expected, "{text}");
+        }
+        assert_ne!(seed("rand"), seed("rand"));
+    }
 }

@@ -51,6 +51,44 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+#[test]
+fn variables_count_as_for_pgbench() {
+    let (server, _dsn) = server();
+    let target = server.tcp_target();
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let service = format!(
+        "[lab]\nhost=127.0.0.1\nport={}\nuser={}\npassword={}\ndbname={}\n",
+        server.port(),
+        target.user,
+        target.password.unwrap(),
+        target.database
+    );
+    std::fs::write(at("services"), service).unwrap();
+    let script = "SELECT 1 / (current_setting('work_mem') = '77MB'
+        AND current_setting('TimeZone') = 'Asia/Tokyo'
+        AND current_setting('application_name') = 'mine'
+        AND :random_seed = -5)::int;";
+    std::fs::write(at("s.sql"), script).unwrap();
+    let run = |seed: &str| {
+        Command::new(env!("CARGO_BIN_EXE_tenbin"))
+            .args(["bench", "-n", "-t", "1", "--format", "pgbench", "-f"])
+            .args([at("s.sql").as_str(), "service=lab"])
+            .env("PGSERVICEFILE", at("services"))
+            .env("PGOPTIONS", "-c work_mem=77MB")
+            .env("PGTZ", "Asia/Tokyo")
+            .env("PGAPPNAME", "mine")
+            .env("PGBENCH_RANDOM_SEED", seed)
+            .output()
+            .unwrap()
+    };
+    let heeded = run("-5");
+    assert!(heeded.status.success(), "{heeded:?}");
+    let refused = run("x");
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert!(text(&refused.stderr).contains("--random-seed"));
+}
+
 /// The layout of what was printed: numbers stand as `#`, and a line keeps its length where its
 /// columns have a fixed width, if `exact`.
 fn layout(printed: &str, exact: bool) -> Vec<String> {
