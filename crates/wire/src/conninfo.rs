@@ -80,7 +80,20 @@ pub fn with_service(
     let Some(service) = named.filter(|name| !name.is_empty()) else {
         return Ok(dsn.to_owned());
     };
-    let (bare, mut given) = take_options(&rest, |_| true).map_err(syntax)?;
+    rest = with_open(&rest, options_of(&service, variable)?)?;
+    Ok(with_option(&rest, "service", ""))
+}
+
+/// A connection string with those of these options that it leaves open.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn with_open(
+    dsn: &str,
+    options: impl IntoIterator<Item = (String, String)>,
+) -> Result<String, TargetError> {
+    let syntax = |reason: &str| TargetError::Syntax(reason.to_owned());
+    let (bare, mut given) = take_options(dsn, |_| true).map_err(syntax)?;
     // Of a URI, what stands before its options.
     let config: Config = bare.parse().map_err(|error| syntax(&with_cause(&error)))?;
     let has_host = config
@@ -101,13 +114,14 @@ pub fn with_service(
             given.insert(name.to_owned(), String::new());
         }
     }
-    for (name, value) in options_of(&service, variable)? {
+    let mut whole = dsn.to_owned();
+    for (name, value) in options {
         given.entry(name).or_insert_with_key(|name| {
-            rest = with_option(&rest, name, &value);
+            whole = with_option(&whole, name, &value);
             value
         });
     }
-    Ok(with_option(&rest, "service", ""))
+    Ok(whole)
 }
 
 /// The options of a service: of the user's file, or else of the system's.

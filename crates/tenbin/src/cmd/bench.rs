@@ -281,7 +281,7 @@ pub(crate) fn run(args: &Args) -> Result {
         return Ok(Answer::Yes);
     }
     let asked = args.asked()?;
-    let which = args.reach.which(&args.which);
+    let which = args.reach.which(&args.which)?;
     if args.data.initialize {
         return args.initialize(&which);
     }
