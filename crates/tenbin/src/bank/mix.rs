@@ -32,9 +32,9 @@ pub(crate) fn prepare(
 ) -> Result<MixRun> {
     let (design, asked) = (Design::Pgbench, load.size());
     let tables = super::load(place, design, asked, &load.tables, true, stop, quiet)?;
-    if u64::from(drive.terminals) > tables.size.accounts() {
+    if !drive.contend && u64::from(drive.terminals) > tables.size.accounts() {
         return Err(Failure::bad_input(format!(
-            "{} terminals cannot each have accounts of their own: there are {}; give fewer terminals, or --scale",
+            "{} terminals cannot each have accounts of their own: there are {}; give fewer terminals, --scale, or --contend",
             drive.terminals,
             tables.size.accounts()
         )));

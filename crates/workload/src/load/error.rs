@@ -44,7 +44,7 @@ pub enum LoadError {
     },
     /// There is too little room on the disk.
     #[error(
-        "{what} need about {:.1} GB of disk while loading, but only {:.1} GB are free; make room, \
+        "{what} would need about {:.1} GB of disk while loading, but only {:.1} GB are free; make room, \
          or load at most {fitting}",
         *needed_bytes as f64 / 1e9,
         *available_bytes as f64 / 1e9
