@@ -58,6 +58,9 @@ pub struct Transaction {
     pub errors: u64,
     /// Without an answer when the run's patience ended.
     pub unfinished: u64,
+    /// The same of those due before the interval, not in `count`.
+    #[serde(default)]
+    pub stuck: u64,
     /// Of an open loop, not in `count`: later than the latency limit before execution began.
     #[serde(default)]
     pub skipped: u64,

@@ -504,7 +504,7 @@ pub(crate) fn held(pass: usize) -> String {
 fn failed(run: &Run) -> Option<Sentence> {
     let kinds = run.result.transactions.values();
     let (retries, unfinished) = kinds.fold((0, 0), |sums, kind| {
-        (sums.0 + kind.retries, sums.1 + kind.unfinished)
+        (sums.0 + kind.retries, sums.1 + kind.unfinished + kind.stuck)
     });
     let errors = errors(run);
     let ended = counted(errors, "transaction", "transactions");

@@ -99,6 +99,8 @@ pub struct KindResult {
     pub late: u64,
     /// Due, but without an answer when the run's patience ended. No time is known for these.
     pub unfinished: u64,
+    /// Due before the interval, and without an answer when the run's patience ended.
+    pub stuck: u64,
     /// From due to the last reply, of the transactions without an error.
     pub response: Times,
     /// The part of `response` before execution began: the driver's lateness and the wait for a connection.
@@ -126,6 +128,7 @@ impl KindResult {
             skipped: 0,
             late: 0,
             unfinished: 0,
+            stuck: 0,
             response: Times::new(),
             wait: Times::new(),
             service: Times::new(),
@@ -158,6 +161,7 @@ impl KindResult {
         self.skipped += other.skipped;
         self.late += other.late;
         self.unfinished += other.unfinished;
+        self.stuck += other.stuck;
         self.response.merge(&other.response);
         self.wait.merge(&other.wait);
         self.service.merge(&other.service);

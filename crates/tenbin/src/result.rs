@@ -44,6 +44,7 @@ fn transaction(kind: &KindResult, statements: Vec<record::Statement>) -> record:
         deferred: kind.accepted,
         errors: kind.errors.count(),
         unfinished: kind.unfinished,
+        stuck: kind.stuck,
         skipped: kind.skipped,
         late: kind.late,
         retries: kind.retried(),

@@ -18,7 +18,7 @@ pub struct Durations {
     pub mean_s: f64,
     /// Smallest, seconds.
     pub min_s: f64,
-    /// 90th percentile, seconds.
+    /// 90th percentile, seconds; infinite where so many had no end ([`Durations::of`]).
     pub p90_s: f64,
     /// Upper bounds in seconds with how many lie below each and above the one before.
     pub buckets: Vec<(f64, u64)>,
@@ -83,6 +83,32 @@ pub(crate) fn share(
     )
 }
 
+/// Nine tenths of the transactions that were due answered within a limit; `response` is of those that
+/// were, by [`Durations::of`].
+pub(crate) fn p90(title: &str, limit_s: f64, response: &Durations, due: u64) -> AuditItem {
+    let id = "response.p90";
+    let required = format!("less than {limit_s} s");
+    if due.max(response.count) == 0 {
+        return skip(id, title, required, "there was none to look at");
+    }
+    let lost = due.saturating_sub(response.count);
+    let time = match response.p90_s {
+        p90_s if p90_s.is_infinite() => "none".to_owned(),
+        p90_s => format!("{p90_s:.4} s"),
+    };
+    let measured = match lost {
+        0 => time,
+        _ => format!("{time} ({lost} of {due} failed or had no answer)"),
+    };
+    item(
+        id,
+        title,
+        verdict(response.p90_s < limit_s),
+        measured,
+        required,
+    )
+}
+
 /// Numbers that must come as often as these probabilities say.
 pub(crate) fn fit(id: &str, title: &str, counts: &[u64], probabilities: &[f64]) -> AuditItem {
     let required = "as by chance".to_owned();
@@ -106,16 +132,23 @@ pub(crate) fn fit(id: &str, title: &str, counts: &[u64], probabilities: &[f64]) 
     }
 }
 
-/// Whether think times follow F(t) = 1 - exp(-t / mean), counted in parts that are equally likely.
+/// Whether think times follow F(t) = 1 - exp(-t / mean), counted in parts that are equally likely. Only
+/// those of `up_to_s` and less are looked at: longer ones cannot have ended yet in the time that
+/// terminals have been running, and would be too few.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a share in [0, 1] of ten bins"
 )]
-pub(crate) fn exponential(think: &Durations, mean_s: f64) -> Option<bool> {
+pub(crate) fn exponential(think: &Durations, mean_s: f64, up_to_s: f64) -> Option<bool> {
     let mut bins = [0; THINK_BINS];
-    for &(up_to_s, count) in &think.buckets {
-        let below = 1.0 - (-up_to_s / mean_s).exp();
+    let share = |time_s: f64| 1.0 - (-time_s / mean_s).exp();
+    let looked_at = think
+        .buckets
+        .iter()
+        .filter(|(time_s, _)| *time_s <= up_to_s);
+    for &(time_s, count) in looked_at {
+        let below = share(time_s) / share(up_to_s);
         bins[((below * THINK_BINS as f64) as usize).min(THINK_BINS - 1)] += count;
     }
     fits(&bins, &[1.0 / THINK_BINS as f64; THINK_BINS])
@@ -136,8 +169,24 @@ mod tests {
     fn only_an_exponential_shape_of_the_right_mean_passes() {
         let quantiles = || (0..2_000).map(|i| (f64::from(i) + 0.5) / 2_000.0);
         let exponential_of = |mean_s: f64| kind(quantiles().map(move |q| -(1.0 - q).ln() * mean_s));
+        let exponential = |think: &_, mean_s| exponential(think, mean_s, f64::INFINITY);
         assert_eq!(exponential(&exponential_of(12.0), 12.0), Some(true));
         assert_eq!(exponential(&exponential_of(14.0), 12.0), Some(false));
+        // Of terminals that ran for 15 s none has waited longer.
+        let short = exponential_of(12.0);
+        let short = kind(
+            short
+                .buckets
+                .iter()
+                .map(|bucket| bucket.0)
+                .filter(|time_s| *time_s < 15.0),
+        );
+        assert_eq!(exponential(&short, 12.0), Some(false));
+        assert_eq!(super::exponential(&short, 12.0, 15.0), Some(true));
+        assert_eq!(
+            super::exponential(&kind(quantiles().map(|q| 24.0 * q)), 12.0, 15.0),
+            Some(false)
+        );
         assert_eq!(
             exponential(&kind(quantiles().map(|_| 12.0)), 12.0),
             Some(false)

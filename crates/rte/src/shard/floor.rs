@@ -511,8 +511,10 @@ impl<'a, W: Workload> Floor<'a, W> {
     /// The shard is through; what is still under way stays without an end.
     pub(super) fn close(mut self) -> Books<W::Tally, W::Output> {
         for place in &self.seats {
-            if place.stage == Stage::Waiting && self.span.holds(place.due_ns) {
-                self.books.kinds[usize::from(place.cycle.kind)].unfinished += 1;
+            let kind = &mut self.books.kinds[usize::from(place.cycle.kind)];
+            if place.stage == Stage::Waiting {
+                kind.unfinished += u64::from(self.span.holds(place.due_ns));
+                kind.stuck += u64::from(place.due_ns < self.span.start_ns);
             }
         }
         // Terminals that are through with their transactions miss nothing.

@@ -119,8 +119,16 @@ fn patience_ends_and_what_is_unfinished_is_counted() {
     };
     let (driven, rows) = run(&toy, &server.target(), &options);
     let kind = &driven.kinds[0];
-    assert_eq!((kind.due(), kind.unfinished), (5, 5));
+    assert_eq!((kind.due(), kind.unfinished, kind.stuck), (5, 5, 0));
     assert_eq!(rows.rows.len(), 0);
+    // Those that were waiting when the interval began are none of its own, and told all the same.
+    let options = Options {
+        warm_up: Duration::from_millis(300),
+        ..options
+    };
+    let (driven, _) = run(&toy, &server.target(), &options);
+    let kind = &driven.kinds[0];
+    assert_eq!((kind.due(), kind.unfinished, kind.stuck), (0, 0, 5));
 }
 
 #[test]

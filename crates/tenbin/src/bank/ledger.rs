@@ -16,7 +16,9 @@ use tenbin_workload::bank::{self, Design, Ran, Sums, Watch};
 /// The tables of a run.
 pub(super) struct Ledger {
     pub(super) tables: Tables,
-    before: Cell<Sums>,
+    /// None where the run writes nothing: reading the sums would only fill the cache with other rows than
+    /// its own.
+    before: Cell<Option<Sums>>,
     /// Transactions whose end is not known.
     unknown: Cell<u64>,
 }
@@ -25,7 +27,7 @@ impl Ledger {
     pub(super) fn new(tables: Tables) -> Self {
         Self {
             tables,
-            before: Cell::default(),
+            before: Cell::new(None),
             unknown: Cell::default(),
         }
     }
@@ -35,8 +37,13 @@ impl Ledger {
     pub(super) fn begin(&self, place: &Place, ran: Ran) -> Result<()> {
         let mut client = place.server.connect()?;
         let Tables { design, schema, .. } = &self.tables;
-        if !self.tables.fresh {
-            self.before.set(bank::sums(&mut client, *design, schema)?);
+        if ran != Ran::Select {
+            let before = if self.tables.fresh {
+                Sums::default()
+            } else {
+                bank::sums(&mut client, *design, schema)?
+            };
+            self.before.set(Some(before));
         }
         if self.tables.meta.is_some() {
             bank::mark_ran(&mut client, *design, schema, ran)?;
@@ -46,19 +53,35 @@ impl Ledger {
 
     /// Takes note of what is not known of a run's end.
     pub(super) fn ended<T: Tally>(&self, driven: &Driven<T>) {
-        let unfinished: u64 = driven.kinds.iter().map(|kind| kind.unfinished).sum();
-        self.unknown.set(unfinished + driven.connections.lost);
+        let open = driven.kinds.iter().map(|kind| kind.unfinished + kind.stuck);
+        self.unknown
+            .set(open.sum::<u64>() + driven.connections.lost);
     }
 
     /// Checks the tables after a run that was told to have moved `moved`.
     pub(super) fn check(&self, place: &Place, moved: Sums, quiet: bool) -> Result<Vec<Check>> {
-        let watch = Watch {
-            before: self.before.get(),
+        let watch = self.before.get().map(|before| Watch {
+            before,
             moved,
             unknown: self.unknown.get(),
-        };
+        });
         let stop = AtomicBool::new(false);
-        check(place, self.tables.design, Some(watch), quiet, &stop)
+        check(place, self.tables.design, watch, quiet, &stop)
+    }
+
+    /// What makes commits on these tables less durable than they could be.
+    pub(super) fn weakened(&self, place: &Place) -> Vec<String> {
+        let off = ["fsync", "full_page_writes", "synchronous_commit"]
+            .into_iter()
+            .filter(|name| place.server.setting(name) == Some("off"));
+        let unlogged = self
+            .tables
+            .made()
+            .iter()
+            .any(|(name, _)| *name == "unlogged_tables");
+        off.map(|name| format!("{name} is off"))
+            .chain(unlogged.then(|| "the tables are unlogged".to_owned()))
+            .collect()
     }
 
     /// What `run.json` says of the tables.

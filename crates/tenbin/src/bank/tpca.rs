@@ -5,6 +5,7 @@ use super::ledger::Ledger;
 use crate::exit::Result;
 use crate::place::Place;
 use crate::run::{Judged, Subject, Transactions, one_kind};
+use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tenbin_record::result::Throughput;
@@ -26,6 +27,8 @@ pub(crate) struct TpcaRun {
     /// Transactions per second that the database is scaled to.
     tps: u32,
     ledger: Ledger,
+    /// See [`Measured::weakened`].
+    weakened: RefCell<Vec<String>>,
 }
 
 /// Loads what is missing and settles how it will be driven.
@@ -49,6 +52,7 @@ pub(crate) fn prepare(
         drive: drive.clone(),
         tps,
         ledger: Ledger::new(tables),
+        weakened: RefCell::default(),
     })
 }
 
@@ -59,10 +63,14 @@ impl TpcaRun {
             pacing: self.drive.pacing.factor(),
             terminals: self.options.terminals,
             tps: self.tps,
+            settled_s: self.options.warm_up.as_secs_f64(),
+            weakened: self.weakened.take(),
             measured_s: driven.measured_s,
             due: kind.map_or(0, tenbin_rte::KindResult::due),
             completed: kind.map_or(0, |kind| kind.completed),
-            response: kind.map_or_else(Default::default, |kind| Durations::from(&kind.response)),
+            response: kind.map_or_else(Default::default, |kind| {
+                Durations::of(&kind.response, kind.due())
+            }),
             think: kind.map_or_else(Default::default, |kind| Durations::from(&kind.think)),
         }
     }
@@ -85,6 +93,7 @@ impl Subject for TpcaRun {
     }
 
     fn begin(&self, place: &Place) -> Result<()> {
+        self.weakened.replace(self.ledger.weakened(place));
         self.ledger.begin(place, Ran::Update)
     }
 

@@ -66,10 +66,10 @@ impl Subject for TpcbRun {
 
     fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Result<Judged> {
         self.ledger.ended(driven);
-        let measured = Measured {
-            response: one_kind(driven)
-                .map_or_else(Default::default, |kind| Durations::from(&kind.response)),
-        };
+        let measured = one_kind(driven).map_or_else(Measured::default, |kind| Measured {
+            due: kind.due(),
+            response: Durations::of(&kind.response, kind.due()),
+        });
         Ok(Judged {
             audit: audit(&self.tpcb, &driven.tally, &measured),
             ..Judged::plain(driven)

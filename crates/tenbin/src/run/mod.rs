@@ -172,6 +172,7 @@ pub(crate) fn run<S: Subject>(
     };
     let options = subject.options();
     let mut outcome = result::result(&driven, judged, checks);
+    outcome.throughput = earned(outcome.throughput, &outcome.checks);
     outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
     let mut server = place.record();
     server.database_size_bytes = database_size_bytes;
@@ -204,6 +205,25 @@ pub(crate) fn run<S: Subject>(
         run,
         directory,
     })
+}
+
+/// The name of a standard's metric is not for data that came out wrong.
+fn earned(throughput: Throughput, checks: &[Check]) -> Throughput {
+    let metric = match throughput.metric.as_str() {
+        "tpmC" => "NOPM",
+        "tpsA" => "tps",
+        _ => return throughput,
+    };
+    let failed = checks.iter().filter(|check| check.verdict == Verdict::Fail);
+    let failed: Vec<&str> = failed.map(|check| check.condition.as_str()).collect();
+    if failed.is_empty() {
+        return throughput;
+    }
+    Throughput {
+        metric: metric.to_owned(),
+        why_unqualified: Some(format!("the data came out wrong: {}", failed.join(", "))),
+        ..throughput
+    }
 }
 
 fn info<T: Tally>(id: &str, plan: &Plan, options: &Options, driven: &Driven<T>) -> RunInfo {
@@ -267,5 +287,38 @@ fn answer(run: &Run, ended: &Ended) -> Answer {
         Answer::No
     } else {
         Answer::Yes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_that_came_out_wrong_take_a_standards_name_from_its_metric() {
+        let check = |condition: &str, verdict| Check {
+            condition: condition.to_owned(),
+            title: String::new(),
+            verdict,
+            offending: Vec::new(),
+            offending_count: 0,
+            note: None,
+        };
+        let named = |metric: &str, verdict| {
+            let throughput = Throughput {
+                metric: metric.to_owned(),
+                value: 1.0,
+                why_unqualified: None,
+                transactions_per_s: 1.0,
+            };
+            let checks = [check("1", Verdict::Pass), check("2", verdict)];
+            let earned = earned(throughput, &checks);
+            (earned.metric, earned.why_unqualified)
+        };
+        let why = Some("the data came out wrong: 2".to_owned());
+        assert_eq!(named("tpsA", Verdict::Pass), ("tpsA".into(), None));
+        assert_eq!(named("tpsA", Verdict::Fail), ("tps".into(), why.clone()));
+        assert_eq!(named("tpmC", Verdict::Fail), ("NOPM".into(), why));
+        assert_eq!(named("tps", Verdict::Fail), ("tps".into(), None));
     }
 }

@@ -108,8 +108,10 @@ impl Laboratory {
 
     fn tpcb(&self, tpcb: &Tpcb) -> (Vec<String>, Vec<&'static str>) {
         let (driven, broken) = self.drive(tpcb, &unpaced(), tpcb.form.ran(), Tpcb::told);
+        let kind = &driven.kinds[0];
         let measured = tpcb::Measured {
-            response: Durations::from(&driven.kinds[0].response),
+            due: kind.due(),
+            response: Durations::of(&kind.response, kind.due()),
         };
         (
             failing(&tpcb::audit(tpcb, &driven.tally, &measured)),
@@ -132,10 +134,12 @@ impl Laboratory {
             pacing: Some(PACE),
             terminals: options.terminals,
             tps: 4,
+            settled_s: options.warm_up.as_secs_f64(),
+            weakened: Vec::new(),
             measured_s: driven.measured_s,
             due: kind.due(),
             completed: kind.completed,
-            response: Durations::from(&kind.response),
+            response: Durations::of(&kind.response, kind.due()),
             think: Durations::from(&kind.think),
         };
         let items = tpca::audit(&Rules::default(), &tpca.size, &driven.tally, &measured);

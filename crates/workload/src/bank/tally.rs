@@ -1,7 +1,7 @@
 //! What the audit needs to know of the transactions of the measurement interval.
 
 use super::Size;
-use crate::audit::fit;
+use crate::audit::{fit, skip};
 use crate::chance::Bins;
 use crate::{Executed, Tally};
 use tenbin_record::AuditItem;
@@ -16,6 +16,8 @@ pub struct BankTally {
     /// Transactions, and those for an account of another branch than the teller's.
     pub(crate) keyed: u64,
     pub(crate) remote: u64,
+    /// Of those, how far round from the teller's branch the account's is, from 1 to the branches less one.
+    pub(crate) others: Bins,
     /// Numbers, in equal parts of their range.
     pub(crate) accounts: Bins,
     pub(crate) tellers: Bins,
@@ -37,15 +39,22 @@ pub struct Move {
 }
 
 impl BankTally {
-    /// Counts what was keyed in; amounts lie in -`most`..=`most`.
-    pub(crate) fn keyed(&mut self, size: &Size, moved: &Move, most: i32) {
+    /// Counts what was keyed in; amounts lie in -`most`..=`most`. Accounts are counted by their number
+    /// among `drawn_from` neighbours: those of a branch, or all.
+    pub(crate) fn keyed(&mut self, size: &Size, moved: &Move, most: i32, drawn_from: u64) {
         self.keyed += 1;
         let number = |number: i64| u64::try_from(number).unwrap_or(0);
         let account = number(moved.account);
         let branch = number(moved.branch.into());
         let home = account.saturating_sub(1) / u64::from(size.accounts_per_branch) + 1;
-        self.remote += u64::from(home != branch);
-        self.accounts.count(account, size.accounts());
+        if home != branch {
+            self.remote += 1;
+            let branches = u64::from(size.branches);
+            let apart = (home + branches).saturating_sub(branch) % branches;
+            self.others.count(apart, branches - 1);
+        }
+        let offset = account.saturating_sub(1) % drawn_from.max(1);
+        self.accounts.count(offset + 1, drawn_from);
         self.tellers
             .count(number(moved.teller.into()), size.tellers());
         self.branches.count(branch, size.branches);
@@ -64,6 +73,9 @@ impl BankTally {
 
     /// Whether numbers in `bins` came as often as each other.
     pub(crate) fn uniform(id: &str, title: &str, bins: &Bins, range: u64) -> AuditItem {
+        if range < 2 {
+            return skip(id, title, "as by chance".to_owned(), "there is but one");
+        }
         fit(id, title, &bins.0, &Bins::uniform(range))
     }
 
@@ -72,7 +84,7 @@ impl BankTally {
         let (id, title) = ("rows.found", "transactions that found all their rows");
         let required = "all".to_owned();
         if self.ended == 0 {
-            return crate::audit::skip(id, title, required, "there was none to look at");
+            return skip(id, title, required, "there was none to look at");
         }
         crate::audit::item(
             id,

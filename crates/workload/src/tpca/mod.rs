@@ -247,7 +247,8 @@ impl Workload for Tpca {
         input: &Move,
         executed: Option<&Executed<bool>>,
     ) {
-        tally.keyed(&self.size, input, AMOUNT_MOST);
+        let drawn_from = self.size.accounts_per_branch.into();
+        tally.keyed(&self.size, input, AMOUNT_MOST, drawn_from);
         tally.ended(executed);
     }
 }

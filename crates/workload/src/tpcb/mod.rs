@@ -165,7 +165,7 @@ impl Workload for Tpcb {
         input: &Move,
         executed: Option<&Executed<bool>>,
     ) {
-        tally.keyed(&self.size, input, AMOUNT_MOST);
+        tally.keyed(&self.size, input, AMOUNT_MOST, self.size.accounts());
         tally.ended(executed);
     }
 }

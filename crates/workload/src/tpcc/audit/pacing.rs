@@ -174,7 +174,7 @@ impl Auditor<'_> {
             .zip(&self.rules.think_mean_s)
             .zip(KINDS)
         {
-            match exponential(&kind.think, mean_s * factor) {
+            match exponential(&kind.think, mean_s * factor, f64::INFINITY) {
                 None => continue,
                 Some(true) => {}
                 Some(false) => broken.push(name),
