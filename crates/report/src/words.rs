@@ -512,6 +512,10 @@ fn failed(run: &Run) -> Option<Sentence> {
         (0, 0, 0) => return None,
         (0, 0, _) => (Tone::Plain, "Nothing failed".to_owned()),
         (_, 0, _) => (Tone::Bad, format!("{ended} ended in an error")),
+        (0, ..) => {
+            let open = counted(unfinished, "transaction", "transactions");
+            (Tone::Bad, format!("{open} had no answer at the end"))
+        }
         _ => (
             Tone::Bad,
             format!(

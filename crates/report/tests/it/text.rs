@@ -55,6 +55,17 @@ fn a_pooler_and_its_queue_are_named() {
 }
 
 #[test]
+fn what_never_came_back_is_told() {
+    let mut run = run();
+    run.result.transactions.get_mut("payment").unwrap().stuck = 4;
+    let text = shown(&run);
+    assert!(
+        text.contains("4 transactions had no answer at the end"),
+        "{text}"
+    );
+}
+
+#[test]
 fn scripts_are_named_or_counted() {
     let mut run = run();
     run.workload.name = "script".into();

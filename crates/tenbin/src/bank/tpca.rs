@@ -68,8 +68,9 @@ impl TpcaRun {
             measured_s: driven.measured_s,
             due: kind.map_or(0, tenbin_rte::KindResult::due),
             completed: kind.map_or(0, |kind| kind.completed),
+            stuck: kind.map_or(0, |kind| kind.stuck),
             response: kind.map_or_else(Default::default, |kind| {
-                Durations::of(&kind.response, kind.due())
+                Durations::of(&kind.response, kind.due() + kind.stuck)
             }),
             think: kind.map_or_else(Default::default, |kind| Durations::from(&kind.think)),
         }

@@ -67,8 +67,8 @@ impl Subject for TpcbRun {
     fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Result<Judged> {
         self.ledger.ended(driven);
         let measured = one_kind(driven).map_or_else(Measured::default, |kind| Measured {
-            due: kind.due(),
-            response: Durations::of(&kind.response, kind.due()),
+            due: kind.due() + kind.stuck,
+            response: Durations::of(&kind.response, kind.due() + kind.stuck),
         });
         Ok(Judged {
             audit: audit(&self.tpcb, &driven.tally, &measured),

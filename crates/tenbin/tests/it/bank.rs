@@ -139,6 +139,7 @@ impl Laboratory {
             measured_s: driven.measured_s,
             due: kind.due(),
             completed: kind.completed,
+            stuck: kind.stuck,
             response: Durations::of(&kind.response, kind.due()),
             think: Durations::from(&kind.think),
         };

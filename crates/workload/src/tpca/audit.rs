@@ -25,7 +25,9 @@ pub struct Measured {
     pub due: u64,
     /// See `due`.
     pub completed: u64,
-    /// Responses of those due.
+    /// Transactions due before it that had no answer even after it.
+    pub stuck: u64,
+    /// Responses of those due, and of these.
     pub response: Durations,
     /// Think times.
     pub think: Durations,
@@ -44,7 +46,7 @@ pub fn audit(rules: &Rules, size: &Size, tally: &BankTally, measured: &Measured)
             "90th percentile of the response time",
             rules.response_p90_s,
             &measured.response,
-            measured.due,
+            measured.due + measured.stuck,
         ),
         terminals(rules, measured),
         cycle(rules, measured),
@@ -309,6 +311,7 @@ mod tests {
             measured_s: 600.0,
             due: (f64::from(tpca.terminals) * 600.0 / (total_s / count as f64 + 0.01)) as u64,
             completed: count,
+            stuck: 0,
             response,
             think,
         };

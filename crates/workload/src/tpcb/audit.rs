@@ -8,7 +8,7 @@ use tenbin_record::AuditItem;
 /// What the emulator measured, as far as the rules speak of it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Measured {
-    /// Transactions due.
+    /// Transactions due, and those of before that had no answer even after the interval.
     pub due: u64,
     /// Residence times: a transaction's response, of those due.
     pub response: Durations,
