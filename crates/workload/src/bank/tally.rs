@@ -98,17 +98,30 @@ impl BankTally {
 
 impl Tally for BankTally {
     fn merge(&mut self, other: Self) {
-        self.ended += other.ended;
-        self.incomplete += other.incomplete;
-        self.keyed += other.keyed;
-        self.remote += other.remote;
-        for (mine, others) in [
-            (&mut self.accounts, other.accounts),
-            (&mut self.tellers, other.tellers),
-            (&mut self.branches, other.branches),
-            (&mut self.amounts, other.amounts),
+        // Named one by one, so that none is forgotten.
+        let Self {
+            ended,
+            incomplete,
+            keyed,
+            remote,
+            others,
+            accounts,
+            tellers,
+            branches,
+            amounts,
+        } = other;
+        self.ended += ended;
+        self.incomplete += incomplete;
+        self.keyed += keyed;
+        self.remote += remote;
+        for (mine, theirs) in [
+            (&mut self.others, others),
+            (&mut self.accounts, accounts),
+            (&mut self.tellers, tellers),
+            (&mut self.branches, branches),
+            (&mut self.amounts, amounts),
         ] {
-            mine.merge(&others);
+            mine.merge(&theirs);
         }
     }
 }

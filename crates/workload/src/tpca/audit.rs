@@ -266,6 +266,8 @@ fn home(size: &Size, tally: &BankTally) -> AuditItem {
 mod tests {
     use super::super::Tpca;
     use super::*;
+    use crate::Tally as _;
+    use crate::bank::Move;
     use crate::think::ThinkTime;
     use crate::{Cycle, Workload as _};
 
@@ -415,29 +417,52 @@ mod tests {
     fn terminals_that_share_out_the_tellers_unevenly_still_draw_alike() {
         // 16 terminals on 100 tellers: some branches come more often than others, and need not.
         let tpca = Tpca::new(Size::pgbench(10), 16, 5);
-        let mut tally = BankTally::default();
         let cycle = Cycle {
             kind: 0,
             keying_ns: 0,
             think_ns: 0,
         };
-        for id in 0..16 {
-            let mut terminal = tpca.terminal(id);
-            for _ in 0..40_000 {
-                let input = tpca.input(&mut terminal, 0);
-                tpca.tally(&mut tally, cycle, &input, None);
+        let drawn = |keyed: &dyn Fn(Move) -> Move| {
+            let mut whole = BankTally::default();
+            for id in 0..16 {
+                let (mut tally, mut terminal) = (BankTally::default(), tpca.terminal(id));
+                for _ in 0..40_000 {
+                    let input = keyed(tpca.input(&mut terminal, 0));
+                    tpca.tally(&mut tally, cycle, &input, None);
+                }
+                whole.merge(tally);
             }
-        }
-        let items = audit(&tpca.rules, &tpca.size, &tally, &Measured::default());
-        let drawn: Vec<_> = items
-            .iter()
-            .filter(|item| item.id.starts_with("input."))
-            .collect();
-        assert_eq!(drawn.len(), 4);
+            let items = audit(&tpca.rules, &tpca.size, &whole, &Measured::default());
+            let drawn = items
+                .into_iter()
+                .filter(|item| item.id.starts_with("input."));
+            drawn
+                .map(|item| (item.id, item.verdict))
+                .collect::<Vec<_>>()
+        };
+        let found = drawn(&|input| input);
+        assert_eq!(found.len(), 4);
         assert!(
-            drawn.iter().all(|item| item.verdict == Verdict::Pass),
-            "{drawn:?}"
+            found.iter().all(|item| item.1 == Verdict::Pass),
+            "{found:?}"
         );
+        // All that leave their branch go to the next.
+        let found = drawn(&|input| {
+            let (branch, offset) = ((input.account - 1) / 100_000, (input.account - 1) % 100_000);
+            let home = i64::from(input.branch) - 1;
+            let branch = if branch == home {
+                home
+            } else {
+                (home + 1) % 10
+            };
+            Move {
+                account: 100_000 * branch + offset + 1,
+                ..input
+            }
+        });
+        let failed = found.iter().filter(|item| item.1 == Verdict::Fail);
+        let failed: Vec<&str> = failed.map(|item| item.0.as_str()).collect();
+        assert_eq!(failed, ["input.other_branches"]);
     }
 
     #[test]
