@@ -1,11 +1,18 @@
-//! Statistics of a comparison: what can be said of a ratio, and how surely.
+//! Statistics of measurements: intervals, tests, the bootstrap, decisions. Knows nothing of databases.
+//!
+//! Distribution functions come from `statrs`; what is here is what it lacks.
 
-pub(crate) mod block;
-pub(crate) mod bootstrap;
-pub(crate) mod student;
+pub mod block;
+pub mod bootstrap;
+pub mod chance;
+mod limit;
+mod trials;
 
-/// Chance that an interval of this crate is meant to hold the true value.
-pub(crate) const CONFIDENCE: f64 = 0.95;
+pub use limit::Outcome;
+pub use trials::{Noise, Ratio, paired, ratio, ratio_given};
+
+/// Chance that an interval is meant to hold the true value.
+pub const CONFIDENCE: f64 = 0.95;
 
 /// A count or an index from a number of 0 or more; what is below 0 or no number is 0.
 #[expect(
@@ -13,12 +20,14 @@ pub(crate) const CONFIDENCE: f64 = 0.95;
     clippy::cast_sign_loss,
     reason = "`as` from a float saturates, which is what this is for"
 )]
-pub(crate) fn whole(value: f64) -> usize {
+#[must_use]
+pub fn whole(value: f64) -> usize {
     value as usize
 }
 
 /// The value at a share of sorted values, between neighbours in proportion; NaN when there are none.
-pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+#[must_use]
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
     let place = share * sorted.len().saturating_sub(1) as f64;
     let (below, above) = (whole(place), whole(place.ceil()));
     match (sorted.get(below), sorted.get(above)) {
@@ -27,7 +36,9 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     }
 }
 
-pub(crate) fn mean(values: &[f64]) -> f64 {
+/// Arithmetic mean; NaN of nothing.
+#[must_use]
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 

@@ -4,7 +4,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 /// Times a run is drawn again.
-pub(crate) const DRAWS: usize = 1000;
+pub const DRAWS: usize = 1000;
 
 /// Draws of a series of `count` values: how often each value is in each draw.
 ///
@@ -12,7 +12,7 @@ pub(crate) const DRAWS: usize = 1000;
 /// procedure for stationary data", 1992): a moving-block bootstrap whose blocks may run over the
 /// end to the beginning, so that every value is drawn equally often. Blocks of consecutive values
 /// keep what hangs together together: a checkpoint's slow seconds, a burst.
-pub(crate) struct Draws {
+pub struct Draws {
     random: Xoshiro256PlusPlus,
     count: usize,
     block: usize,
@@ -21,7 +21,8 @@ pub(crate) struct Draws {
 
 impl Draws {
     /// `block` values are drawn together. The same seed gives the same draws.
-    pub(crate) fn new(count: usize, block: usize, seed: u64) -> Self {
+    #[must_use]
+    pub fn new(count: usize, block: usize, seed: u64) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         Self {
             random,
@@ -32,7 +33,7 @@ impl Draws {
     }
 
     /// The next draw: how often each value is in it; `count` in all.
-    pub(crate) fn next(&mut self) -> &[u32] {
+    pub fn draw(&mut self) -> &[u32] {
         self.weights.fill(0);
         let mut left = self.count;
         while left > 0 {
@@ -57,8 +58,8 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::tests::autoregressive;
-    use crate::stats::{block, mean, quantile, whole};
+    use crate::tests::autoregressive;
+    use crate::{block, mean, quantile, whole};
     use proptest::prelude::*;
 
     proptest! {
@@ -67,9 +68,9 @@ mod tests {
             let mut draws = Draws::new(count, block, seed);
             let mut again = Draws::new(count, block, seed);
             for _ in 0..20 {
-                let weights = draws.next();
+                let weights = draws.draw();
                 prop_assert_eq!(weights.iter().sum::<u32>() as usize, count);
-                prop_assert_eq!(weights, again.next());
+                prop_assert_eq!(weights, again.draw());
             }
         }
     }
@@ -79,7 +80,7 @@ mod tests {
         let mut draws = Draws::new(50, 7, 1);
         let mut sums = vec![0_u32; 50];
         for _ in 0..10_000 {
-            for (sum, weight) in sums.iter_mut().zip(draws.next()) {
+            for (sum, weight) in sums.iter_mut().zip(draws.draw()) {
                 *sum += weight;
             }
         }
@@ -102,7 +103,7 @@ mod tests {
         let ratio = |block: usize| {
             let mut draws = Draws::new(series.len(), block, 3);
             let mut means: Vec<f64> = (0..DRAWS)
-                .map(|_| weighted_mean(&series, draws.next()))
+                .map(|_| weighted_mean(&series, draws.draw()))
                 .collect();
             means.sort_by(f64::total_cmp);
             (quantile(&means, 0.975) - quantile(&means, 0.025)) / (2.0 * 1.96 * expected)
@@ -128,7 +129,7 @@ mod tests {
                 let series = autoregressive(60, 0.4, *seed);
                 let mut draws = Draws::new(60, whole(block(&series).round()), *seed);
                 let mut means: Vec<f64> = (0..200)
-                    .map(|_| weighted_mean(&series, draws.next()))
+                    .map(|_| weighted_mean(&series, draws.draw()))
                     .collect();
                 means.sort_by(f64::total_cmp);
                 quantile(&means, 0.025) <= 0.0 && 0.0 <= quantile(&means, 0.975)

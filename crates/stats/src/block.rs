@@ -1,6 +1,6 @@
 //! How long the blocks of a block bootstrap should be.
 
-use super::{mean, whole};
+use crate::{mean, whole};
 
 /// Lags that must be without correlation in a row: K in the paper.
 const QUIET_LAGS: usize = 5;
@@ -10,7 +10,8 @@ const QUIET_LAGS: usize = 5;
 /// D. N. Politis and H. White, "Automatic block-length selection for the dependent bootstrap",
 /// Econometric Reviews 23 (2004), sections 3.2 and 3.3, with the correction of A. Patton,
 /// D. N. Politis and H. White, Econometric Reviews 28 (2009): the factor 4/3 of the variance.
-pub(crate) fn length(series: &[f64]) -> f64 {
+#[must_use]
+pub fn length(series: &[f64]) -> f64 {
     let count = series.len();
     if count < 9 {
         return 1.0;
@@ -60,7 +61,7 @@ fn bandwidth(covariances: &[f64], n: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::tests::autoregressive;
+    use crate::tests::autoregressive;
 
     /// Expected values from `arch.bootstrap.optimal_block_length` (column `circular`), arch 8.0.0,
     /// of the same series.

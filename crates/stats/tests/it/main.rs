@@ -1,0 +1,3 @@
+//! The decisions that a comparison makes, on trials whose truth is known because they are drawn here.
+
+mod gate;
