@@ -6,6 +6,8 @@ use crate::{
     DeliveryReader, DeliveryWriter, IoReader, IoWriter, RecordError, SampleReader, SampleWriter,
     TransactionReader, TransactionWriter, json, time,
 };
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
@@ -15,6 +17,8 @@ use std::time::SystemTime;
 
 /// The configuration, the environment and the result.
 pub const RUN_JSON: &str = "run.json";
+/// `run.json` while it is being written.
+const NEXT_RUN_JSON: &str = "run.json.new";
 /// One row per transaction.
 pub const TRANSACTIONS: &str = "transactions.parquet";
 /// The log of deferred executions.
@@ -52,12 +56,14 @@ pub fn new_id() -> String {
 #[derive(Debug)]
 pub struct RunWriter {
     partial: PathBuf,
+    /// The directory, locked: no other run takes an empty one for what a killed run left.
+    _lock: File,
     out: PathBuf,
     interrupted: Option<bool>,
 }
 
 impl RunWriter {
-    /// Makes `<out>.partial`, and the directories above it.
+    /// Makes `<out>.partial`, and the directories above it. An empty one that a killed run left is used again.
     ///
     /// # Errors
     /// [`RecordError::Exists`] when `out` or its partial is there already: neither is ever
@@ -71,14 +77,18 @@ impl RunWriter {
             fs::create_dir_all(parent).map_err(RecordError::io("create", parent))?;
         }
         let partial = with_suffix(&out);
-        fs::create_dir(&partial).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => RecordError::Exists {
-                path: partial.clone(),
-            },
-            _ => RecordError::io("create", &partial)(error),
-        })?;
+        match fs::create_dir(&partial) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                return Err(RecordError::io("create", &partial)(error));
+            }
+            _ => {}
+        }
+        let Some(lock) = take(&partial)? else {
+            return Err(RecordError::Exists { path: partial });
+        };
         Ok(Self {
             partial,
+            _lock: lock,
             out,
             interrupted: None,
         })
@@ -88,6 +98,23 @@ impl RunWriter {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.partial
+    }
+
+    /// Where they will be at the end, as far as that is known: an interrupted run keeps its `.partial`.
+    #[must_use]
+    pub fn destination(&self) -> &Path {
+        match self.interrupted {
+            Some(true) => &self.partial,
+            _ => &self.out,
+        }
+    }
+
+    /// Removes what was begun: of a run that never measured anything nothing stays in the way of the next.
+    pub fn discard(self) {
+        for name in [TRANSACTIONS, DELIVERIES, SAMPLES, PROFILE, RUN_JSON] {
+            // What is not there need not go; the directory itself goes with `self` if it is empty.
+            let _ = fs::remove_file(self.partial.join(name));
+        }
     }
 
     /// Where they will be when the run is whole.
@@ -130,7 +157,7 @@ impl RunWriter {
         Ok(())
     }
 
-    /// Writes `run.json`; may be called again with more in it.
+    /// Writes `run.json`; may be called again with more in it. One that is there stays readable until the next is whole.
     ///
     /// # Errors
     /// [`RecordError::Corrupt`] when a number is not finite: nothing is written that could not be read.
@@ -138,8 +165,14 @@ impl RunWriter {
         let path = self.partial.join(RUN_JSON);
         let text = json::write(run, &path)?;
         parse::<Run>(text.as_bytes(), RUN_SCHEMA, &path)?;
-        fs::write(&path, text).map_err(RecordError::io("write", &path))?;
-        sync(&path)?;
+        let next = self.partial.join(NEXT_RUN_JSON);
+        let written = fs::write(&next, text).and_then(|()| File::open(&next)?.sync_all());
+        let moved = written.and_then(|()| fs::rename(&next, &path));
+        if let Err(error) = moved {
+            // It would be neither whole nor of use, and the room may be needed.
+            let _ = fs::remove_file(&next);
+            return Err(RecordError::io("write", &path)(error));
+        }
         self.interrupted = Some(run.run.interrupted);
         Ok(())
     }
@@ -352,6 +385,16 @@ fn with_suffix(path: &Path) -> PathBuf {
     let mut name = OsString::from(path.components().collect::<PathBuf>());
     name.push(PARTIAL);
     name.into()
+}
+
+/// Locks an empty directory for as long as the file is open; none if it is not empty, or another has it.
+fn take(directory: &Path) -> Result<Option<File>, RecordError> {
+    let file = File::open(directory).map_err(RecordError::io("open", directory))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        return Ok(None);
+    }
+    let mut entries = fs::read_dir(directory).map_err(RecordError::io("read", directory))?;
+    Ok(entries.next().is_none().then_some(file))
 }
 
 fn sync(path: &Path) -> Result<(), RecordError> {

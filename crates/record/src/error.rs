@@ -39,7 +39,7 @@ pub enum RecordError {
     },
     /// The run was killed before it ended.
     #[error(
-        "{path} is what an unfinished run left (its name ends in .partial): its result was never written, run it again"
+        "{path} is the directory of an unfinished run (its name ends in .partial) and has no result; run it again"
     )]
     Partial {
         /// The directory.
@@ -99,6 +99,9 @@ fn hint(error: &std::io::Error) -> &'static str {
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "; make room, or choose another place with --out"
+        }
+        ErrorKind::FileTooLarge => {
+            "; raise the limit of file sizes (ulimit -f), or choose another place with --out"
         }
         ErrorKind::NotFound => "; check the path",
         _ => "",

@@ -19,7 +19,7 @@ pub enum Operation {
     Read,
     /// To the device, zone appends included.
     Write,
-    /// Make what was written durable; carries no data.
+    /// Make what the disk holds in its cache durable; carries no data and has no place.
     Flush,
     /// Forget a stretch, secure erase included.
     Discard,
@@ -74,7 +74,7 @@ pub enum Purpose {
     Trace,
     /// Memory on its way to or from swap space.
     Swap,
-    /// The device itself, without a file system.
+    /// The device itself: a flush, which is of all of it, or any I/O where it has no file system.
     Device,
     /// Cannot be told.
     Unknown,
@@ -155,7 +155,7 @@ pub struct IoRow {
     pub latency_ns: Option<u64>,
     /// Disk, as under `/sys/block`.
     pub device: Text,
-    /// First sector of 512 bytes, from the start of the disk.
+    /// First sector of 512 bytes, from the start of the disk; of a flush 0.
     pub sector: u64,
     /// Length.
     pub bytes: u32,

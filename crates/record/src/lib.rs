@@ -16,6 +16,7 @@
 pub mod deliveries;
 pub mod directory;
 mod error;
+pub mod histogram;
 pub mod io;
 mod json;
 pub mod observation;

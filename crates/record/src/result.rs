@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What came out.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RunResult {
     /// The headline.
     pub throughput: Throughput,
@@ -24,12 +24,15 @@ pub struct RunResult {
     pub tpch: Option<crate::tpch::Tpch>,
     /// Whether the run kept the workload's rules.
     pub audit: Vec<AuditItem>,
-    /// Whether the data came out right.
+    /// Whether the consistency checks passed.
     pub checks: Vec<Check>,
+    /// Why the checks of the data did not finish; none when they did, and where there are none to make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks_unfinished: Option<String>,
 }
 
 /// The headline.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// `tpmC`, `tpsA` (only of a run that passed the audit that the name asks for), `NOPM`, `tps`, ….
     pub metric: String,
@@ -83,7 +86,7 @@ pub struct Transaction {
     pub service_ms: Option<Times>,
     /// Keying times as observed; none when unpaced.
     pub keying_ms: Option<Times>,
-    /// Think times as observed; none when unpaced.
+    /// Think times begun and ended in the interval, as observed; none when unpaced.
     pub think_ms: Option<Times>,
     /// How those think times are distributed.
     pub think_histogram: Vec<Bucket>,
@@ -218,8 +221,24 @@ pub enum Verdict {
     Pass,
     /// Not as required.
     Fail,
+    /// As required as far as it can be seen, with too few data to see the contrary.
+    #[serde(rename = "NOT ENOUGH DATA")]
+    NotEnough,
     /// Not something this run set out to meet.
     Skip,
+}
+
+impl Verdict {
+    /// What reports show.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::NotEnough => "NOT ENOUGH DATA",
+            Self::Skip => "SKIP",
+        }
+    }
 }
 
 /// One rule of the workload.
@@ -235,7 +254,7 @@ pub struct AuditItem {
     pub measured: String,
     /// What the rule requires, with its unit.
     pub required: String,
-    /// Why it was skipped, or what the failure means.
+    /// Why it was skipped, how much data it takes, or what the failure means.
     pub note: Option<String>,
 }
 
@@ -277,9 +296,12 @@ pub struct Driver {
     pub rss_max_bytes: u64,
     /// Whether processors were kept from sleeping (`--stay-awake`).
     pub stay_awake: bool,
-    /// How late the driver was: from when a terminal's timer was due to when it was handled; none
-    /// where no terminal waited for a time.
+    /// How late the driver was for its steps: from when the end of a pause or an arrival of an open loop was
+    /// due to when the driver noticed; none where no step waited for a time.
     pub lateness_ms: Option<Lateness>,
+    /// How late the driving threads were for a heartbeat every 20 ms, in every mode; none where it was not measured.
+    #[serde(default)]
+    pub heartbeat: Option<Heartbeat>,
     /// Time that driving threads stood still because recording could not keep up, seconds.
     pub recording_stall_s: f64,
     /// Connections opened, replacements included.
@@ -288,6 +310,34 @@ pub struct Driver {
     pub connections_lost: u64,
     /// Attempts to connect that failed, by SQLSTATE.
     pub connect_failures: BTreeMap<String, ErrorCount>,
+}
+
+/// Whether the driving threads ran, whatever the load was.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Heartbeat {
+    /// From when a beat was due to when its thread noticed; beats that passed during a stall are counted.
+    pub late_ms: Lateness,
+    /// Times when a driving thread stood still for 100 ms or longer in the measurement interval: of the thread
+    /// that did so for longest in all.
+    pub stalls: u64,
+    /// The sum of these, seconds.
+    pub stalled_s: f64,
+    /// The longest stall of any thread, seconds.
+    pub longest_stall_s: f64,
+}
+
+impl Heartbeat {
+    /// A stall as long as this makes figures doubtful, seconds.
+    pub const DOUBTFUL_S: f64 = 1.0;
+    /// And so do stalls that make up this part of the measurement interval: the 99th percentile is then theirs.
+    pub const DOUBTFUL_SHARE: f64 = 0.01;
+
+    /// Whether the driver stood still for so long that figures are its own rather than the server's.
+    #[must_use]
+    pub fn doubtful(&self, measured_s: f64) -> bool {
+        self.longest_stall_s >= Self::DOUBTFUL_S
+            || self.stalled_s > Self::DOUBTFUL_SHARE * measured_s
+    }
 }
 
 /// How late the driver was, milliseconds.
@@ -349,7 +399,7 @@ mod tests {
     proptest! {
         #[test]
         fn buckets_hold_every_response_once_and_in_order(values in prop::collection::vec(1..4_000_000_000_000_u64, 1..200)) {
-            let mut histogram = Histogram::<u64>::new_with_bounds(100, 3_600_000_000_000, 3).unwrap();
+            let mut histogram = crate::histogram::histogram::<u64>(3);
             for value in &values {
                 histogram.saturating_record(*value);
             }

@@ -55,7 +55,11 @@ pub struct Part {
     pub reads: Side,
     /// Writes.
     pub writes: Side,
-    /// Flushes, discards and the like: their number.
+    /// Flushes: requests to make durable what a disk holds in its cache. They carry no data, have no
+    /// place, and are of a whole disk: a relation has none.
+    #[serde(default)]
+    pub flushes: Flushes,
+    /// Discards, zeroes written without data and the like: their number.
     pub others: u64,
     /// Time the disk model would have needed for its I/Os, seconds.
     pub model_s: Option<f64>,
@@ -67,7 +71,8 @@ pub struct Side {
     /// Count, bytes, sequential, seek distance.
     #[serde(flatten)]
     pub flow: Flow,
-    /// Reads that the kernel made ahead of need.
+    /// Reads by the kernel's read-ahead that are longer than a block: they hold more than one block that
+    /// was asked for. The kernel marks shorter ones, too, which may hold only what was asked for.
     pub readahead: u64,
     /// Sizes, bytes.
     pub size_bytes: Option<Spread>,
@@ -75,6 +80,15 @@ pub struct Side {
     pub latency_us: Option<Spread>,
     /// Sizes: requests of at least so many bytes, and less than the next of the list.
     pub sizes: BTreeMap<u64, u64>,
+}
+
+/// Flushes of one disk or all.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Flushes {
+    /// How many.
+    pub count: u64,
+    /// From issue to completion, microseconds.
+    pub latency_us: Option<Spread>,
 }
 
 /// How values are spread.

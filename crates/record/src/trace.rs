@@ -30,6 +30,13 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Bytes of a block of the cluster, or of `PostgreSQL`'s default where none was named.
+    #[must_use]
+    pub fn block_bytes(&self) -> u64 {
+        let cluster = self.cluster.as_ref();
+        cluster.map_or_else(block_bytes, |cluster| cluster.block_bytes)
+    }
+
     /// What a row is counted under: its relation, by the name it had at the end of the trace, or its
     /// purpose in brackets.
     #[must_use]
@@ -91,6 +98,11 @@ pub struct Device {
     pub partitions: BTreeMap<String, [u64; 2]>,
 }
 
+/// `PostgreSQL`'s default.
+fn block_bytes() -> u64 {
+    8192
+}
+
 /// A database cluster on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cluster {
@@ -98,6 +110,9 @@ pub struct Cluster {
     pub data: String,
     /// `PG_VERSION`.
     pub version: String,
+    /// Bytes of a block.
+    #[serde(default = "block_bytes")]
+    pub block_bytes: u64,
     /// Relations by file, as the catalogues had them at the end: `base/5/16384` is `db.schema.name`.
     pub relations: BTreeMap<String, String>,
     /// Why names are missing, if they are.
@@ -120,7 +135,10 @@ pub struct Totals {
     pub reads: Flow,
     /// Writes of all disks.
     pub writes: Flow,
-    /// Flushes, discards and the like: their number.
+    /// Flushes of all disks: requests without data to make durable what a disk holds in its cache.
+    #[serde(default)]
+    pub flushes: u64,
+    /// Discards, zeroes written without data and the like: their number.
     pub others: u64,
     /// I/Os that a device answered with an error.
     pub failed: u64,
@@ -132,13 +150,16 @@ pub struct Totals {
     pub relations: BTreeMap<String, Flows>,
 }
 
-/// Reads and writes.
+/// Reads, writes and flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Flows {
     /// Reads.
     pub reads: Flow,
     /// Writes.
     pub writes: Flow,
+    /// Flushes; a relation has none, as each is of a whole disk.
+    #[serde(default)]
+    pub flushes: u64,
 }
 
 /// I/Os of one kind, in the order of their issue.

@@ -60,7 +60,7 @@ fn a_killed_run_is_told_from_a_missing_one() {
         assert!(
             error
                 .to_string()
-                .contains("run.partial is what an unfinished run left"),
+                .contains("run.partial is the directory of an unfinished run"),
             "{error}"
         );
     }
