@@ -1,6 +1,12 @@
 //! What a check of the data found.
 
 use crate::load::server_message;
+use postgres::{CancelToken, NoTls};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// How often the stop flag is looked at.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Checks that could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +44,36 @@ pub enum CheckError {
 pub(crate) fn server(during: impl Into<String>) -> impl FnOnce(postgres::Error) -> CheckError {
     let during = during.into();
     move |answer| CheckError::Server { during, answer }
+}
+
+/// Checks on these connections until `stop` is set, which cancels what they wait for.
+pub(crate) fn stoppable<T>(
+    connections: &[CancelToken],
+    stop: &AtomicBool,
+    check: impl FnOnce() -> Result<T, CheckError>,
+) -> Result<T, CheckError> {
+    let done = AtomicBool::new(false);
+    let outcome = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
+                    for connection in connections {
+                        // Whether the server obeys shows in the statement's answer.
+                        let _ = connection.cancel_query(NoTls);
+                    }
+                }
+                std::thread::park_timeout(TICK);
+            }
+        });
+        let outcome = check();
+        done.store(true, Ordering::Relaxed);
+        watch.thread().unpark();
+        outcome
+    });
+    match outcome {
+        Err(_) if stop.load(Ordering::Relaxed) => Err(CheckError::Stopped),
+        outcome => outcome,
+    }
 }
 
 /// What a check found.

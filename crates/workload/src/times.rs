@@ -2,17 +2,13 @@
 
 use crate::audit::Durations;
 use hdrhistogram::Histogram;
+pub use tenbin_record::histogram::{add, histogram};
 
-/// Below this, durations are told apart to 64 ns only.
-const LOWEST_NS: u64 = 100;
-/// An hour. Longer durations count in the last bucket; [`Times::max_ms`] stays exact.
-const HIGHEST_NS: u64 = 3_600_000_000_000;
-
-/// A histogram of durations to three significant digits, from 1 µs to an hour,
+/// A histogram of durations to three significant digits, from 1 ns to an hour,
 /// with exact smallest, largest and mean. From the first on, its memory does not grow.
 #[derive(Debug, Clone)]
 pub struct Times {
-    /// A fifth of a megabyte, which is not to be had for what is never timed.
+    /// A quarter of a megabyte, which is not to be had for what is never timed.
     histogram: Option<Histogram<u64>>,
     min_ns: u64,
     max_ns: u64,
@@ -115,28 +111,6 @@ impl Times {
     }
 }
 
-/// A histogram of nanoseconds to so many significant digits that never resizes.
-///
-/// # Panics
-/// With more than five digits.
-#[must_use]
-#[expect(
-    clippy::expect_used,
-    reason = "the bounds are constants that the histogram accepts"
-)]
-pub fn histogram<T: hdrhistogram::Counter>(digits: u8) -> Histogram<T> {
-    Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, digits).expect("valid bounds")
-}
-
-/// Adds counts of a histogram made by [`histogram`] with the same digits.
-///
-/// # Panics
-/// If it was made otherwise.
-#[expect(clippy::expect_used, reason = "both sides have the same bounds")]
-pub fn add<T: hdrhistogram::Counter>(to: &mut Histogram<T>, from: &Histogram<T>) {
-    to.add(from).expect("equal bounds");
-}
-
 /// Times as an audit takes them.
 impl Durations {
     /// Of `due` transactions, of which `times` are of those that were answered without an error: what the
@@ -182,6 +156,7 @@ impl From<&Times> for Durations {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenbin_record::histogram::HIGHEST_NS;
 
     #[test]
     fn quantiles_keep_three_digits_and_extremes_are_exact() {

@@ -1,14 +1,10 @@
 //! Consistency: nothing of what was moved got lost on the way.
 
 use super::{Design, Existing, Meta, Size, Table, inspect};
-use crate::check::{CheckError, CheckResult, Verdict, server};
+use crate::check::{CheckError, CheckResult, Verdict, server, stoppable};
 use crate::load::quoted;
-use postgres::{Client, NoTls, Transaction};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How often the stop flag is looked at.
-const TICK: Duration = Duration::from_millis(100);
+use postgres::{Client, Transaction};
+use std::sync::atomic::AtomicBool;
 
 /// What the tables hold in sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,32 +66,15 @@ pub fn check(
     stop: &AtomicBool,
 ) -> Result<Vec<CheckResult>, CheckError> {
     let (size, meta) = loaded(&mut client, design, schema)?;
-    let canceller = client.cancel_token();
-    let done = AtomicBool::new(false);
-    let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                if stop.load(Ordering::Relaxed) {
-                    // Whether the server obeys shows in the statement's answer.
-                    let _ = canceller.cancel_query(NoTls);
-                }
-                std::thread::park_timeout(TICK);
-            }
-        });
-        let checker = Checker {
-            design,
-            schema,
-            size,
-            meta: meta.as_ref(),
-        };
-        let outcome = checker.all(&mut client, run);
-        done.store(true, Ordering::Relaxed);
-        outcome
-    });
-    match outcome {
-        Err(_) if stop.load(Ordering::Relaxed) => Err(CheckError::Stopped),
-        outcome => outcome,
-    }
+    let checker = Checker {
+        design,
+        schema,
+        size,
+        meta: meta.as_ref(),
+    };
+    stoppable(&[client.cancel_token()], stop, || {
+        checker.all(&mut client, run)
+    })
 }
 
 fn loaded(
@@ -116,10 +95,13 @@ fn loaded(
         ),
         Existing::Partial(_) => (
             "its load was interrupted, or tables are missing".to_owned(),
-            format!("load anew with `tenbin load {workload} --replace`"),
+            format!("reload with `tenbin load {workload} --replace`"),
         ),
         Existing::Foreign { relations, .. } => (
-            format!("tenbin's {workload} did not make {}", relations.join(", ")),
+            format!(
+                "tenbin's {workload} did not create {}",
+                relations.join(", ")
+            ),
             "choose another database".to_owned(),
         ),
     };

@@ -141,7 +141,13 @@ fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> 
     options
         .storage
         .refuse(options.foreign_keys, asked.version, asked.version_name)?;
-    claim::lock(marker::name(options.design), &options.schema, client)?;
+    let user = format!("tenbin load {}", options.design.workload());
+    crate::load::lock_session(
+        client,
+        marker::marker(options.design),
+        &options.schema,
+        &user,
+    )?;
     refuse_space(options, asked.max_wal_bytes)?;
     refuse_existing(options, client)?;
     Ok(asked.version)
@@ -225,14 +231,14 @@ fn begin(options: &LoadOptions, control: &mut Client) -> Result<(), Failure> {
         }
     }
     let tables = Table::ALL.map(|table| options.design.table(table));
-    claim::tie(&mut transaction, marker::name(options.design), &tables)?;
+    claim::tie(&mut transaction, marker::marker(options.design), &tables)?;
     transaction.commit().map_err(during("making the tables"))
 }
 
 /// Drops the tables and the marker, together, since they refer to each other.
 fn drop_statement(options: &LoadOptions) -> String {
     let tables = Table::ALL.map(|table| options.design.table(table));
-    let marker = marker::name(options.design);
+    let marker = marker::marker(options.design);
     format!(
         "DROP TABLE IF EXISTS {}, {}",
         tables.join(", "),

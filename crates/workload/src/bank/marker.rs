@@ -10,7 +10,8 @@ use postgres::{Client, GenericClient};
 pub const SCHEMA_VERSION: i32 = 1;
 
 /// Name of the marker table.
-pub(super) fn name(design: Design) -> &'static str {
+#[must_use]
+pub fn marker(design: Design) -> &'static str {
     match design {
         Design::Pgbench => "tenbin_load_tpcb",
         Design::TpcA => "tenbin_load_tpca",
@@ -72,7 +73,7 @@ pub fn inspect(
     schema: &str,
 ) -> Result<Existing, postgres::Error> {
     let tables = Table::ALL.map(|table| design.table(table));
-    let marker = name(design);
+    let marker = marker(design);
     let names: Vec<&str> = tables.into_iter().chain([marker]).collect();
     let mut relations = present(client, schema, &names)?;
     if relations.is_empty() {
@@ -188,7 +189,7 @@ fn read_kept(
             "SELECT branches, tellers_per_branch, accounts_per_branch, fillfactor, foreign_keys, \
              tenbin_version, simple_updates, mixed, {kept} FROM {}.{}",
             quoted(schema),
-            name(design)
+            marker(design)
         ),
         &[],
     )?;
@@ -244,13 +245,13 @@ pub fn mark_ran(
     client.batch_execute(&format!(
         "UPDATE {}.{} SET {set}",
         quoted(schema),
-        name(design)
+        marker(design)
     ))
 }
 
 /// Makes the marker of a load that begins. The session's schema is the load's.
 pub(super) fn begin(client: &mut impl GenericClient, options: &LoadOptions) -> Result<(), Failure> {
-    let marker = name(options.design);
+    let marker = marker(options.design);
     let during = format!("making the marker {marker}");
     let size = &options.size;
     client
@@ -284,7 +285,7 @@ pub(super) fn complete(client: &mut Client, design: Design) -> Result<(), Failur
             "BEGIN; SET LOCAL synchronous_commit = on; \
              UPDATE {} SET state = 'complete', completed_at = now(), \
              history_file = pg_relation_filenode('{}'); COMMIT",
-            name(design),
+            marker(design),
             design.table(Table::History)
         ))
         .map_err(Failure::of("marking the load as complete"))

@@ -17,7 +17,7 @@ mod tally;
 pub use checks::{Sums, Watch, check, sums};
 pub use design::{Design, Size, Table};
 pub use load::{LoadOptions, load, required_bytes};
-pub use marker::{Existing, Meta, Past, Ran, SCHEMA_VERSION, inspect, mark_ran};
+pub use marker::{Existing, Meta, Past, Ran, SCHEMA_VERSION, inspect, mark_ran, marker};
 pub use moved::Moved;
 pub use storage::{PartitionMethod, Partitions, Storage, stored};
 pub use tally::{BankTally, Move};

@@ -1,7 +1,7 @@
 //! What the audit needs to know of the transactions of the measurement interval.
 
 use super::Size;
-use crate::audit::{fit, skip};
+use crate::audit::{enough, fit, item, skip, verdict};
 use crate::chance::Bins;
 use crate::{Executed, Tally};
 use tenbin_record::AuditItem;
@@ -83,16 +83,10 @@ impl BankTally {
     pub(crate) fn found(&self) -> AuditItem {
         let (id, title) = ("rows.found", "transactions that found all their rows");
         let required = "all".to_owned();
-        if self.ended == 0 {
-            return skip(id, title, required, "there was none to look at");
-        }
-        crate::audit::item(
-            id,
-            title,
-            crate::audit::verdict(self.incomplete == 0),
-            format!("{} of {}", self.ended - self.incomplete, self.ended),
-            required,
-        )
+        let shown = format!("{} of {}", self.ended - self.incomplete, self.ended);
+        let kept = verdict(self.incomplete == 0);
+        let judged = item(id, title, kept, shown, required);
+        enough(judged, self.ended, 1, "transactions")
     }
 }
 

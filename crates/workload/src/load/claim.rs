@@ -2,7 +2,6 @@
 
 use super::error::{Aftermath, Failure, LoadError};
 use super::work;
-use postgres::error::SqlState;
 use postgres::{Client, GenericClient};
 
 /// What a load asks of a server before anything is made.
@@ -96,23 +95,6 @@ pub(crate) fn strangers(
         &[&schema, &tables, &marker],
     )?;
     Ok(rows.iter().map(|row| row.get(0)).collect())
-}
-
-/// Keeps other loads out of the schema for as long as the connection lasts. The lock is waited for
-/// a little: the server takes a moment to notice that the connection of an earlier load is gone.
-pub(crate) fn lock(marker: &str, schema: &str, client: &mut Client) -> Result<(), LoadError> {
-    let during = "locking out other loads";
-    client
-        .batch_execute("SET lock_timeout = '2s'")
-        .map_err(asking(during))?;
-    let lock = "SELECT pg_advisory_lock(hashtext($1), hashtext($2))";
-    match client.execute(lock, &[&marker, &schema]) {
-        Ok(_) => Ok(()),
-        Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-            Err(LoadError::Busy(schema.to_owned()))
-        }
-        Err(error) => Err(asking(during)(error)),
-    }
 }
 
 /// An answer to a question that is asked before anything is made.

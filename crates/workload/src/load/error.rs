@@ -18,7 +18,7 @@ impl std::fmt::Display for Aftermath {
             Self::Removed => "what this load had made has been removed",
             Self::Partial => {
                 "what this load had made could not be removed and is marked as partial; \
-                 remove it by loading anew with `--replace`"
+                 remove it by reloading with `--replace`"
             }
         })
     }
@@ -61,8 +61,8 @@ pub enum LoadError {
     },
     /// There is a whole database of the workload already.
     #[error(
-        "schema {schema} already holds {what}, loaded by tenbin {tenbin_version}; use it, or load \
-         anew with `tenbin load {workload} --replace`"
+        "schema {schema} already holds {what}, loaded by tenbin {tenbin_version}; use it, or \
+         reload with `tenbin load {workload} --replace`"
     )]
     Complete {
         /// Schema looked into.
@@ -76,7 +76,7 @@ pub enum LoadError {
     },
     /// A load was interrupted here.
     #[error(
-        "schema {schema} holds a load of {workload} that was interrupted; load anew with \
+        "schema {schema} holds a load of {workload} that was interrupted; reload with \
          `tenbin load {workload} --replace`"
     )]
     Partial {
@@ -87,7 +87,7 @@ pub enum LoadError {
     },
     /// The names that the workload needs are taken by something that tenbin did not make.
     #[error(
-        "schema {schema} holds {} that tenbin's {workload} did not make; {mend}",
+        "schema {schema} holds {} that tenbin's {workload} did not create; {mend}",
         relations.join(", ")
     )]
     Foreign {
@@ -100,11 +100,17 @@ pub enum LoadError {
         /// What to do about it.
         mend: &'static str,
     },
-    /// Another tenbin is loading into the same schema.
+    /// Another tenbin uses the same tables, and not in a way that can be shared.
     #[error(
-        "another tenbin is loading into schema {0} right now; wait until it is done, or stop it"
+        "the tables in schema {schema} are in use by {}; wait for it, or stop it",
+        if holders.is_empty() { "another tenbin".to_owned() } else { holders.join(" and ") }
     )]
-    Busy(String),
+    Busy {
+        /// Schema of the tables.
+        schema: String,
+        /// Who uses them: `tenbin run tpcb (server process 4711)`.
+        holders: Vec<String>,
+    },
     /// No connection could be had.
     #[error("cannot connect to load: {}", server_message(.0))]
     Connect(postgres::Error),

@@ -4,6 +4,7 @@
 mod binary;
 pub(crate) mod claim;
 mod error;
+mod hold;
 pub(crate) mod plan;
 pub(crate) mod work;
 
@@ -11,6 +12,8 @@ pub(crate) use binary::Row;
 pub use binary::{Batch, HEADER, TRAILER};
 pub use error::{Aftermath, LoadError};
 pub(crate) use error::{Failure, server_message};
+pub(crate) use hold::lock_session;
+pub use hold::{Hold, Share, hold};
 pub use plan::Stage;
 
 /// A number of things in words: `1 branch`, `2 branches`.

@@ -1,8 +1,8 @@
 //! Whether a run was what it says it is.
 
 use super::{Mix, MixTally};
-use crate::audit::{fit, item, percent, skip, verdict};
-use crate::chance::{Bins, share_interval};
+use crate::audit::{enough, fit, item, percent, skip, verdict};
+use crate::chance::{Bins, share_interval, share_least};
 use tenbin_record::AuditItem;
 
 /// Judges a run.
@@ -14,15 +14,18 @@ pub fn audit(mix: &Mix, tally: &MixTally) -> Vec<AuditItem> {
 fn updates(mix: &Mix, tally: &MixTally) -> AuditItem {
     let (id, title) = ("mix.updates", "share of updates");
     let required = percent(mix.update_share);
-    if tally.statements == 0 {
-        return skip(id, title, required, "there was none to look at");
-    }
     // Drawn per transaction, shares vary less than statements drawn one by one would.
     let (low, high) = share_interval(tally.updates, tally.statements);
     let kept = (low..=high).contains(&mix.update_share);
-    let share = tally.updates as f64 / tally.statements as f64;
+    let share = tally.updates as f64 / tally.statements.max(1) as f64;
     let shown = format!("{} of {}", percent(share), tally.statements);
-    item(id, title, verdict(kept), shown, required)
+    // Where all or none are updates, one of the others fails.
+    let least = match mix.update_share {
+        share if share > 0.0 && share < 1.0 => share_least(share, share),
+        _ => 1,
+    };
+    let judged = item(id, title, verdict(kept), shown, required);
+    enough(judged, tally.statements, least, "statements")
 }
 
 fn reads(mix: &Mix, tally: &MixTally) -> AuditItem {
@@ -45,17 +48,10 @@ fn reads(mix: &Mix, tally: &MixTally) -> AuditItem {
 
 fn found(tally: &MixTally) -> AuditItem {
     let (id, title) = ("rows.found", "transactions that found all their rows");
-    if tally.ended == 0 {
-        return skip(id, title, "all".into(), "there was none to look at");
-    }
     let shown = format!("{} of {}", tally.ended - tally.incomplete, tally.ended);
-    item(
-        id,
-        title,
-        verdict(tally.incomplete == 0),
-        shown,
-        "all".into(),
-    )
+    let kept = verdict(tally.incomplete == 0);
+    let judged = item(id, title, kept, shown, "all".into());
+    enough(judged, tally.ended, 1, "transactions")
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Whether a run kept TPC-A's rules.
 
 use super::Rules;
-use crate::audit::{Durations, SHAPE_LEAST, exponential, fit, item, p90, share, skip, verdict};
+use crate::audit::{
+    Durations, SHAPE_LEAST, Thoughts, enough, fit, interval, item, p90, share, skip, unearned,
+    verdict,
+};
 use crate::bank::{BankTally, Size};
-use crate::chance::{Bins, mean_margin};
+use crate::chance::{Bins, EXPONENTIAL_LEAST, ceiling, events_most, mean_margin};
 use tenbin_record::{AuditItem, Verdict};
 
 /// What the emulator measured, as far as the rules speak of it.
@@ -15,8 +18,6 @@ pub struct Measured {
     pub terminals: u32,
     /// Transactions per second that the database is scaled to.
     pub tps: u32,
-    /// How long the terminal that began last had been running when the interval began, seconds.
-    pub settled_s: f64,
     /// What makes commits less durable than the standard asks (clause 2.5), in words.
     pub weakened: Vec<String>,
     /// Length of the measurement interval, seconds.
@@ -29,8 +30,10 @@ pub struct Measured {
     pub stuck: u64,
     /// Responses of those due, and of these.
     pub response: Durations,
-    /// Think times.
+    /// Think times that began and ended in the interval …
     pub think: Durations,
+    /// … and those that its end cut short, up to it.
+    pub think_cut: Durations,
 }
 
 /// A quarter of an hour.
@@ -54,7 +57,11 @@ pub fn audit(rules: &Rules, size: &Size, tally: &BankTally, measured: &Measured)
         scale(measured),
         records(size, measured),
         durable(measured),
-        interval(measured),
+        interval(
+            "length of the measurement interval (7)",
+            measured.measured_s,
+            INTERVAL_S,
+        ),
         home(size, tally),
         BankTally::uniform(
             "input.other_branches",
@@ -88,16 +95,7 @@ pub fn why_not_tpsa(items: &[AuditItem], pacing: Option<f64>) -> Option<String> 
         }
         Some(_) => {}
     }
-    let broken: Vec<&str> = items
-        .iter()
-        .filter(|item| {
-            item.verdict == Verdict::Fail
-                || item.verdict == Verdict::Skip
-                    && (item.id.starts_with("pacing.") || item.id.starts_with("scale."))
-        })
-        .map(|item| item.id.as_str())
-        .collect();
-    (!broken.is_empty()).then(|| format!("the audit was not passed: {}", broken.join(", ")))
+    unearned(items, &["pacing.", "scale."])
 }
 
 /// What holds for the standard's own pace only.
@@ -131,20 +129,14 @@ fn cycle(rules: &Rules, measured: &Measured) -> AuditItem {
     if measured.pacing.is_none() {
         return skip(id, title, required, UNPACED);
     }
-    if measured.due == 0 {
-        return skip(id, title, required, "no terminal came round");
-    }
-    let mean_s = f64::from(measured.terminals) * measured.measured_s / measured.due as f64;
-    // The deviation of an exponential distribution is its mean.
-    let margin_s = mean_margin(least_s, measured.due);
-    let shown = format!("{mean_s:.3} s (chance: ± {margin_s:.3})");
-    item(
-        id,
-        title,
-        verdict(mean_s + margin_s >= least_s),
-        shown,
-        required,
-    )
+    let expected = f64::from(measured.terminals) * measured.measured_s / least_s;
+    let mean_s = expected * least_s / measured.due.max(1) as f64;
+    let most = events_most(expected);
+    let required = format!("{required}; by chance: {:.3} s", expected * least_s / most);
+    let kept = expected < EXPONENTIAL_LEAST as f64 || measured.due as f64 <= most;
+    let judged = item(id, title, verdict(kept), format!("{mean_s:.3} s"), required);
+    let seen = ceiling(expected.floor());
+    enough(judged, seen, EXPONENTIAL_LEAST, "cycles")
 }
 
 fn think(rules: &Rules, measured: &Measured) -> AuditItem {
@@ -161,14 +153,17 @@ fn think(rules: &Rules, measured: &Measured) -> AuditItem {
         }
         Some(factor) => factor,
     };
-    match exponential(&measured.think, rules.cycle_s * factor, measured.settled_s) {
-        None => skip(id, title, required, "too few to tell"),
-        Some(kept) => {
-            let shown = if kept { "as by chance" } else { "not so" };
-            let shown = format!("{shown} ({})", measured.think.count);
-            item(id, title, verdict(kept), shown, required)
-        }
-    }
+    let mean_s = rules.cycle_s * factor;
+    let thoughts = Thoughts {
+        ended: &measured.think,
+        cut: &measured.think_cut,
+    };
+    let kept = thoughts.exponential(mean_s) != Some(false);
+    let shown = if kept { "as by chance" } else { "not so" };
+    let shown = format!("{shown} ({})", measured.think.count);
+    let judged = item(id, title, verdict(kept), shown, required);
+    let seen = thoughts.expected(mean_s);
+    enough(judged, seen, EXPONENTIAL_LEAST, "think times")
 }
 
 /// A database carries no more than it is scaled to.
@@ -232,25 +227,6 @@ fn durable(measured: &Measured) -> AuditItem {
     skip(id, title, required, &measured.weakened.join(", "))
 }
 
-/// What a figure for publication takes.
-fn interval(measured: &Measured) -> AuditItem {
-    let (id, title) = ("whole.interval", "length of the measurement interval (7)");
-    let required = format!("at least {INTERVAL_S} s");
-    let length = format!("{:.0} s", measured.measured_s);
-    if measured.measured_s >= INTERVAL_S {
-        return item(id, title, Verdict::Pass, length, required);
-    }
-    AuditItem {
-        measured: length,
-        ..skip(
-            id,
-            title,
-            required,
-            "enough to compare runs; to publish tpsA give --duration 15m",
-        )
-    }
-}
-
 fn home(size: &Size, tally: &BankTally) -> AuditItem {
     share(
         "input.remote_accounts",
@@ -269,7 +245,7 @@ mod tests {
     use crate::Tally as _;
     use crate::bank::Move;
     use crate::think::ThinkTime;
-    use crate::{Cycle, Workload as _};
+    use crate::{Cycle, Executed, Workload as _};
 
     #[expect(
         clippy::cast_possible_truncation,
@@ -279,6 +255,10 @@ mod tests {
     /// What a run of 10 tps would leave if its terminals were those of `tpca`.
     fn judged(tpca: &Tpca, change: impl Fn(&mut Measured)) -> (Vec<AuditItem>, Measured) {
         let mut tally = BankTally::default();
+        let found = Executed {
+            committed: true,
+            output: true,
+        };
         let (mut total_s, mut buckets) = (0.0, Vec::new());
         for id in 0..tpca.terminals {
             let mut terminal = tpca.terminal(id);
@@ -286,7 +266,7 @@ mod tests {
                 let cycle = tpca.choose(&mut terminal);
                 let input = tpca.input(&mut terminal, 0);
                 let none = Cycle { kind: 0, ..cycle };
-                tpca.tally(&mut tally, none, &input, None);
+                tpca.tally(&mut tally, none, &input, Some(&found));
                 total_s += cycle.think_ns as f64 / 1e9;
                 buckets.push((cycle.think_ns as f64 / 1e9, 1));
             }
@@ -308,7 +288,7 @@ mod tests {
             pacing: Some(1.0),
             terminals: tpca.terminals,
             tps: 10,
-            settled_s: f64::INFINITY,
+            think_cut: Durations::default(),
             weakened: Vec::new(),
             measured_s: 600.0,
             due: (f64::from(tpca.terminals) * 600.0 / (total_s / count as f64 + 0.01)) as u64,

@@ -1,20 +1,17 @@
 //! What the audit needs to know of the transactions of the measurement interval.
 
 use super::input::{Customer, Input};
-use super::terminal::KINDS;
 use super::transactions::Output;
 use super::workload::Tpcc;
 use crate::chance::Bins;
-use crate::{Cycle, Executed, Tally};
+use crate::{Executed, Tally};
 
 /// Most lines that are told apart.
 pub(super) const LINES_MAX: usize = 31;
 /// Counts of one shard, merged after the run.
 #[derive(Debug, Clone, Default)]
 pub struct TpccTally {
-    /// Transactions by kind, however they ended.
-    pub(super) chosen: [u64; 5],
-    /// New-Orders that ended without an error, and those among them rolled back.
+    /// New-Orders keyed in, and those rolled back, or to be where they ended in an error.
     pub(super) orders: u64,
     pub(super) rolled_back: u64,
     /// Order lines, by how many an order has (index; 0 unused).
@@ -40,12 +37,9 @@ impl TpccTally {
     pub(super) fn count(
         &mut self,
         tpcc: &Tpcc,
-        cycle: Cycle,
         input: &Input,
         executed: Option<&Executed<Output>>,
     ) {
-        let kind = usize::from(cycle.kind);
-        self.chosen[kind] += 1;
         match input {
             Input::NewOrder(order) => {
                 let customers = tpcc.rules.customers_per_district;
@@ -103,9 +97,6 @@ impl TpccTally {
 
 impl Tally for TpccTally {
     fn merge(&mut self, other: Self) {
-        for kind in 0..KINDS.len() {
-            self.chosen[kind] += other.chosen[kind];
-        }
         self.orders += other.orders;
         self.rolled_back += other.rolled_back;
         self.orders_by_lines

@@ -129,10 +129,10 @@ impl Workload for Tpcc {
     fn tally(
         &self,
         tally: &mut TpccTally,
-        cycle: Cycle,
+        _: Cycle,
         input: &Input,
         executed: Option<&Executed<Output>>,
     ) {
-        tally.count(self, cycle, input, executed);
+        tally.count(self, input, executed);
     }
 }

@@ -30,7 +30,7 @@ pub enum AgeError {
     /// Too much of it is replaced already.
     #[error(
         "cannot replace {asked} sets of orders: {used} of TPC-H's {SETS} are used up; \
-         load anew with `tenbin load tpch --replace`"
+         reload with `tenbin load tpch --replace`"
     )]
     UsedUp {
         /// Sets asked for.
@@ -216,7 +216,7 @@ fn loaded(client: &mut Client, schema: &str) -> Result<Meta, AgeError> {
         ),
         Existing::Partial(_) => (
             "its load was interrupted".to_owned(),
-            "load anew with `tenbin load tpch --replace`",
+            "reload with `tenbin load tpch --replace`",
         ),
         Existing::Foreign(relations) => (
             format!("{} are not tenbin's", relations.join(", ")),

@@ -3,16 +3,12 @@
 use super::answers::{self, differences};
 use super::rows::lines_by_key;
 use super::{Existing, Meta, QUERIES, Query, Scale, Table, inspect};
-use crate::check::{CheckError, CheckResult, Verdict, server};
+use crate::check::{CheckError, CheckResult, Verdict, server, stoppable};
 use crate::load::quoted;
-use postgres::{Client, NoTls, SimpleQueryMessage};
+use postgres::{Client, SimpleQueryMessage};
 use std::fmt::Write as _;
 use std::io::BufRead as _;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-/// How often the stop flag is looked at.
-const TICK: Duration = Duration::from_millis(100);
 
 /// Checks TPC-H in `schema`: numbers of rows, the orders' totals, every row against dbgen's, and
 /// at scale 1 the answers to the 22 queries. `step` is told what comes next.
@@ -29,26 +25,9 @@ pub fn check(
     client
         .batch_execute(&format!("SET search_path TO {}", quoted(schema)))
         .map_err(server("choosing the schema"))?;
-    let canceller = client.cancel_token();
-    let done = AtomicBool::new(false);
-    let outcome = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(Ordering::Relaxed) {
-                if stop.load(Ordering::Relaxed) {
-                    // Whether the server obeys shows in the statement's answer.
-                    let _ = canceller.cancel_query(NoTls);
-                }
-                std::thread::park_timeout(TICK);
-            }
-        });
-        let outcome = all(&mut client, &meta, stop, step);
-        done.store(true, Ordering::Relaxed);
-        outcome
-    });
-    match outcome {
-        Err(_) if stop.load(Ordering::Relaxed) => Err(CheckError::Stopped),
-        outcome => outcome,
-    }
+    stoppable(&[client.cancel_token()], stop, || {
+        all(&mut client, &meta, stop, step)
+    })
 }
 
 fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
@@ -61,7 +40,7 @@ fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
         ),
         Existing::Partial(_) => (
             "its load was interrupted".to_owned(),
-            "load anew with `tenbin load tpch --replace`",
+            "reload with `tenbin load tpch --replace`",
         ),
         Existing::Foreign(relations) => {
             let found = format!("{} are not tenbin's", relations.join(", "));

@@ -69,7 +69,7 @@ where
     let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
     let mut control = connect().map_err(LoadError::Connect)?;
     let asked = claim::ask(&mut control)?;
-    claim::lock(MARKER, &options.schema, &mut control)?;
+    crate::load::lock_session(&mut control, MARKER, &options.schema, "tenbin load tpch")?;
     refuse_space(options, asked.max_wal_bytes)?;
     refuse_existing(options, &mut control)?;
     let workers = claim::workers(options.threads, &options.schema, &connect)?;

@@ -6,7 +6,7 @@ use crate::load::{Failure, quoted};
 use postgres::{Client, GenericClient};
 
 /// Name of the marker table.
-pub(super) const MARKER: &str = "tenbin_load_tpch";
+pub const MARKER: &str = "tenbin_load_tpch";
 /// Version of the tables' shape; a database of another version is not run against.
 pub const SCHEMA_VERSION: i32 = 1;
 

@@ -20,7 +20,7 @@ pub mod test;
 
 pub use checks::{check, output};
 pub use load::{LoadOptions, load, required_bytes};
-pub use marker::{Existing, Meta, SCHEMA_VERSION, inspect};
+pub use marker::{Existing, MARKER, Meta, SCHEMA_VERSION, inspect};
 pub use order::{STREAMS_MAX, order};
 pub use queries::{QUERIES, Query, draw};
 pub use rows::lines;

@@ -25,7 +25,7 @@ pub enum RefreshError {
     /// All sets are used up.
     #[error(
         "cannot refresh with set {0}: TPC-H has {SETS} sets, which replace 99.9 % of the orders; \
-         load anew with `tenbin load tpch --replace`"
+         reload with `tenbin load tpch --replace`"
     )]
     Sets(u64),
     /// The server refused, or the connection was lost.

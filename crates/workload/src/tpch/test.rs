@@ -44,7 +44,7 @@ pub enum TestError {
     },
     /// There are not enough refresh sets left.
     #[error(
-        "cannot run: {asked} refresh sets are needed and {used} of TPC-H's {SETS} are used up; load anew with `tenbin load tpch --replace`"
+        "cannot run: {asked} refresh sets are needed and {used} of TPC-H's {SETS} are used up; reload with `tenbin load tpch --replace`"
     )]
     UsedUp {
         /// Sets that the tests take.

@@ -245,12 +245,12 @@ fn checking_changes_nothing_and_needs_a_whole_load() {
     };
     refused("it holds no TPC-C tables; load them with `tenbin load tpcc`");
     database.run("CREATE TABLE stock (symbol text)");
-    refused("tenbin's TPC-C did not make stock");
+    refused("tenbin's TPC-C did not create stock");
     database.run("DROP TABLE stock");
     database.load(&small_options(1)).unwrap();
     database.run("UPDATE tenbin_load SET state = 'loading'");
     refused(
-        "its load was interrupted, or tables are missing; load anew with `tenbin load tpcc --replace`",
+        "its load was interrupted, or tables are missing; reload with `tenbin load tpcc --replace`",
     );
     database.run("UPDATE tenbin_load SET state = 'complete'; DROP TABLE history");
     refused("its load was interrupted");

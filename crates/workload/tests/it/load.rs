@@ -271,7 +271,7 @@ fn what_others_made_is_not_touched() {
     assert!(
         error
             .to_string()
-            .contains("schema public holds orders, stock that tenbin's TPC-C did not make")
+            .contains("schema public holds orders, stock that tenbin's TPC-C did not create")
     );
     assert_eq!(database.ask("SELECT whose FROM orders"), "theirs");
     assert_eq!(
@@ -308,7 +308,7 @@ fn what_others_made_is_not_touched() {
     assert!(matches!(error, LoadError::Foreign { .. }), "{error}");
     database.run("DROP TABLE history; ALTER TABLE kept RENAME TO history");
     assert!(matches!(database.inspect(), Existing::Complete(_)));
-    // What stands in the way of dropping keeps everything as it is, and the message says so.
+    // What prevents dropping keeps everything as it is, and the message names it.
     database.run("CREATE VIEW mine AS SELECT * FROM history");
     let message = database.load(&replace).unwrap_err().to_string();
     assert!(
@@ -402,7 +402,7 @@ fn a_load_that_lost_its_server_is_known_as_partial() {
     assert!(
         again
             .to_string()
-            .contains("load anew with `tenbin load tpcc --replace`"),
+            .contains("reload with `tenbin load tpcc --replace`"),
         "{again}"
     );
     let replace = LoadOptions {
@@ -421,7 +421,11 @@ fn two_loads_into_one_schema_do_not_mix() {
         second.get_or_insert_with(|| database.load(&small_options(1)).map(drop));
     });
     first.unwrap();
-    assert!(matches!(second, Some(Err(LoadError::Busy(schema))) if schema == "public"));
+    let Some(Err(LoadError::Busy { schema, holders })) = second else {
+        panic!("{second:?}")
+    };
+    assert_eq!((&*schema, holders.len()), ("public", 1));
+    assert!(holders[0].starts_with("tenbin load tpcc (server process "));
 }
 
 #[test]

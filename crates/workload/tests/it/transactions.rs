@@ -10,6 +10,7 @@ use tenbin_workload::tpcc::input::{
 };
 use tenbin_workload::tpcc::load::{LoadOptions, mark_ran};
 use tenbin_workload::tpcc::names::LastName;
+use tenbin_workload::tpcc::random::NuRandC;
 use tenbin_workload::tpcc::{Output, Rules, Tpcc, procedures};
 use tenbin_workload::{Executed, Isolation, Workload};
 
@@ -466,4 +467,44 @@ fn the_isolation_level_is_the_one_chosen() {
         });
         assert_eq!(shown, isolation.name());
     }
+}
+
+#[test]
+fn a_delivery_reads_by_key_however_many_dead_rows_its_districts_have() {
+    let database = Database::new();
+    let options = LoadOptions {
+        warehouses: WAREHOUSES,
+        rules: rules(),
+        foreign_keys: false,
+        ..LoadOptions::default()
+    };
+    database.load(&options).unwrap();
+    // As many open orders as the standard has, and districts as they are between two vacuums.
+    database.run(
+        "INSERT INTO new_order (no_o_id, no_d_id, no_w_id) SELECT o, d, w
+             FROM generate_series(10000, 10899) AS o, generate_series(1, 10) AS d, generate_series(1, 2) AS w;
+         ANALYZE new_order;
+         ALTER TABLE district SET (autovacuum_enabled = off);
+         DO $$ BEGIN FOR i IN 1..300 LOOP UPDATE district SET d_ytd = d_ytd; END LOOP; END $$",
+    );
+    let statement = Tpcc::new(WAREHOUSES, 5, NuRandC::load(&rules(), 1))
+        .statements
+        .delivery;
+    let mut client = database.client();
+    client
+        .batch_execute(&format!(
+            "PREPARE delivery (integer, smallint) AS {statement}"
+        ))
+        .unwrap();
+    let plan = client
+        .query("EXPLAIN (COSTS off) EXECUTE delivery (1, 1)", &[])
+        .unwrap();
+    let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+    let taken = plan
+        .iter()
+        .position(|line| line.contains("Delete on new_order"));
+    let read = plan
+        .iter()
+        .find(|line| line.contains("Seq Scan on new_order"));
+    assert!(taken.is_some() && read.is_none(), "{}", plan.join("\n"));
 }

@@ -1,35 +1,42 @@
 //! What was keyed in: the mix, and where every number came from.
 
 use super::super::random::{delta_allowed, nurand_bins};
-use super::super::terminal::KINDS;
+use super::super::terminal::{DELIVERY, KINDS};
 use super::Auditor;
-use crate::audit::{fit, item, percent, share, skip, verdict};
-use crate::chance::{Bins, mean_margin, share_interval};
+use crate::audit::{enough, fit, item, share, skip, verdict};
+use crate::chance::{Bins, mean_margin};
 use tenbin_record::AuditItem;
 
+/// Orders from which chance moves the mean of their lines by less than one.
+const LINES_LEAST: u64 = 182;
+
 impl Auditor<'_> {
+    /// Transactions by kind that ended without an error; Deliveries were executed, not only accepted.
+    fn completed(&self) -> Vec<u64> {
+        let kinds = self.measured.kinds.iter().enumerate();
+        let completed = kinds.map(|(kind, measured)| {
+            let answered = measured.response.count;
+            if kind == usize::from(DELIVERY) {
+                answered.min(self.measured.delivery.count)
+            } else {
+                answered
+            }
+        });
+        completed.collect()
+    }
+
     /// Clause 5.2.3.
     pub(super) fn mix(&self) -> Vec<AuditItem> {
-        let total: u64 = self.tally.chosen.iter().sum();
+        let completed = self.completed();
+        let total: u64 = completed.iter().sum();
         let kind = |(index, name): (usize, &&str)| {
             let least = self.rules.least_share[index];
             if least <= 0.0 {
                 return None;
             }
-            let chosen = self.tally.chosen[index];
+            let done = completed.get(index).copied().unwrap_or(0);
             let (id, title) = (format!("mix.{name}"), format!("share of {name} (5.2.3)"));
-            let required = format!("at least {}", percent(least));
-            if total == 0 {
-                return Some(skip(&id, &title, required, "no transactions"));
-            }
-            let kept = share_interval(chosen, total).1 >= least;
-            Some(item(
-                &id,
-                &title,
-                verdict(kept),
-                format!("{} of {total}", percent(chosen as f64 / total as f64)),
-                required,
-            ))
+            Some(share(&id, &title, done, total, (least, 1.0), None))
         };
         KINDS.iter().enumerate().filter_map(kind).collect()
     }
@@ -116,21 +123,18 @@ impl Auditor<'_> {
             "order lines of an order (2.4.1.3, 9.2.2.5)",
         );
         let orders: u64 = self.tally.orders_by_lines.iter().sum();
-        let required = "9.5 to 10.5 on average".to_owned();
-        if orders == 0 {
-            return skip(id, title, required, "no order was entered");
-        }
-        let mean = lines as f64 / orders as f64;
+        let mean = lines as f64 / orders.max(1) as f64;
         // Eleven numbers, each as likely as the others, deviate by the square root of 10.
         let margin = mean_margin(10_f64.sqrt(), orders);
         let kept = mean + margin >= 9.5 && mean - margin <= 10.5;
-        item(
-            id,
-            title,
-            verdict(kept),
-            format!("{mean:.3} of {orders} orders"),
-            required,
-        )
+        let required = format!(
+            "9.5 to 10.5 on average; by chance of {orders}: {:.2} to {:.2}",
+            9.5 - margin,
+            10.5 + margin
+        );
+        let shown = format!("{mean:.3} of {orders} orders");
+        let judged = item(id, title, verdict(kept), shown, required);
+        enough(judged, orders, LINES_LEAST, "orders")
     }
 
     fn line_counts(&self) -> AuditItem {

@@ -2,10 +2,13 @@
 
 use super::super::terminal::KINDS;
 use super::{Auditor, KindMeasured};
-use crate::audit::{SHAPE_LEAST, exponential};
-use crate::audit::{item, skip, verdict};
-use crate::chance::mean_margin;
+use crate::audit::{SHAPE_LEAST, Thoughts, enough, item, skip, verdict};
+use crate::chance::{EXPONENTIAL_LEAST, ceiling, mean_margin};
 use tenbin_record::AuditItem;
+
+/// Keying times of a kind that one too short is looked for among.
+const KEYING_LEAST: u64 = 10;
+const UNPACED: &str = "the run was not paced (--pacing spec)";
 
 impl Auditor<'_> {
     /// Clauses 4.2.2, 5.2.5.2, 5.2.5.4, 5.2.5.7 and 4.2.1. A run at a factor of the standard's times is
@@ -13,11 +16,11 @@ impl Auditor<'_> {
     pub(super) fn pacing(&self) -> Vec<AuditItem> {
         let Some(factor) = self.measured.pacing else {
             return vec![
-                self.terminals(Some("the run was not paced (--pacing spec)")),
+                self.terminals(Some(UNPACED)),
                 self.keying(None),
                 self.think_mean(None),
                 self.think_distribution(None),
-                self.tpmc(Some("the run was not paced (--pacing spec)")),
+                self.tpmc(Some(UNPACED)),
             ];
         };
         let scaled = (factor.to_bits() != 1.0_f64.to_bits())
@@ -54,13 +57,29 @@ impl Auditor<'_> {
             self.measured.measured_s / 60.0 * f64::from(self.measured.warehouses);
         let per_warehouse = self.measured.new_orders as f64 / warehouse_minutes;
         let margin = self.new_orders_margin() / warehouse_minutes;
-        let kept = per_warehouse + margin >= *band.start() && per_warehouse - margin <= *band.end();
-        item(
-            id,
-            title,
-            verdict(kept),
-            format!("{per_warehouse:.2} (chance: ± {margin:.2})"),
-            required,
+        // From fewer the margin itself is not known.
+        let known = band.start() * warehouse_minutes >= EXPONENTIAL_LEAST as f64;
+        let kept = !known
+            || per_warehouse + margin >= *band.start() && per_warehouse - margin <= *band.end();
+        let required = format!(
+            "{required}; by chance: {:.2} to {:.2}",
+            (band.start() - margin).max(0.0),
+            band.end() + margin
+        );
+        let shown = format!("{per_warehouse:.2}");
+        // Half of the least must fail; chance shrinks with the square root of what is counted.
+        let new_orders = self.measured.new_orders;
+        let wide = 2.0 * margin / band.start();
+        let least = if known {
+            ceiling(new_orders as f64 * wide.powi(2))
+        } else {
+            EXPONENTIAL_LEAST.max(new_orders + 1)
+        };
+        enough(
+            item(id, title, verdict(kept), shown, required),
+            new_orders,
+            least,
+            "New-Orders",
         )
     }
 
@@ -71,12 +90,7 @@ impl Auditor<'_> {
     /// (Smith 1955, Proc. R. Soc. A 232, page 6); think times, being exponential, deviate by their mean.
     fn new_orders_margin(&self) -> f64 {
         let kinds = &self.measured.kinds;
-        let cycle_s = |kind: &KindMeasured| {
-            kind.keying.mean_s
-                + kind.response.mean_s
-                + kind.think.mean_s
-                + self.measured.menu.mean_s
-        };
+        let cycle_s = |kind: &KindMeasured| kind.cycle_s() + self.measured.menu.mean_s;
         let due = |kind: &KindMeasured| kind.due as f64;
         let whole_s: f64 = kinds.iter().map(|kind| due(kind) * cycle_s(kind)).sum();
         let rate = kinds.first().map_or(0.0, due) / whole_s;
@@ -93,30 +107,33 @@ impl Auditor<'_> {
 
     fn keying(&self, factor: Option<f64>) -> AuditItem {
         let title = "shortest keying times (5.2.5.2, 5.2.5.7)";
-        let shown = |kind: &KindMeasured| kind.keying.min_s;
-        // The driver's timers are never early; a histogram's bucket may begin a thousandth below.
-        let kept = |kind: &KindMeasured, least_s: f64| {
-            kind.keying.count == 0 || kind.keying.min_s >= least_s * 0.999
+        let judged = |kind: &KindMeasured, least_s: f64| Least {
+            shown_s: (kind.keying.count > 0).then_some(kind.keying.min_s),
+            // The driver's timers are never early; a histogram's bucket may begin a thousandth below.
+            kept: kind.keying.count == 0 || kind.keying.min_s >= least_s * 0.999,
+            seen: kind.keying.count,
         };
+        let least_s = &self.rules.keying_s;
         self.least(
             "pacing.keying",
             title,
             factor,
-            &self.rules.keying_s,
-            shown,
-            kept,
+            least_s,
+            KEYING_LEAST,
+            judged,
         )
     }
 
     fn think_mean(&self, factor: Option<f64>) -> AuditItem {
         let title = "mean think times (5.2.5.4, 5.2.5.7)";
-        let shown = |kind: &KindMeasured| kind.think.mean_s;
-        // The deviation of an exponential distribution is its mean.
-        let kept = |kind: &KindMeasured, least_s: f64| {
-            kind.think.mean_s + mean_margin(least_s, kind.think.count) >= least_s
+        let judged = |kind: &KindMeasured, least_s: f64| Least {
+            shown_s: kind.thoughts().mean_s(),
+            kept: kind.thoughts().too_short(least_s) != Some(true),
+            seen: kind.thoughts().expected(least_s),
         };
         let means = &self.rules.think_mean_s;
-        self.least("pacing.think_mean", title, factor, means, shown, kept)
+        let needed = EXPONENTIAL_LEAST;
+        self.least("pacing.think_mean", title, factor, means, needed, judged)
     }
 
     /// One time of each kind against the least that the rules allow.
@@ -126,30 +143,34 @@ impl Auditor<'_> {
         title: &str,
         factor: Option<f64>,
         least_s: &[f64; 5],
-        shown: impl Fn(&KindMeasured) -> f64,
-        kept: impl Fn(&KindMeasured, f64) -> bool,
+        needed: u64,
+        judged: impl Fn(&KindMeasured, f64) -> Least,
     ) -> AuditItem {
         let least_s = least_s.map(|least_s| least_s * factor.unwrap_or(1.0));
-        let list = |times: &mut dyn Iterator<Item = f64>| {
+        let list = |times: &mut dyn Iterator<Item = Option<f64>>| {
             let digits = if factor.is_some_and(|factor| factor < 1.0) {
                 4
             } else {
                 2
             };
-            let times: Vec<String> = times.map(|time_s| format!("{time_s:.digits$}")).collect();
+            let shown = |time_s: Option<f64>| {
+                time_s.map_or("none".to_owned(), |time_s| format!("{time_s:.digits$}"))
+            };
+            let times: Vec<String> = times.map(shown).collect();
             format!("{} s", times.join(" / "))
         };
-        let required = format!("at least {}", list(&mut least_s.into_iter()));
+        let required = format!("at least {}", list(&mut least_s.into_iter().map(Some)));
         if factor.is_none() {
-            return skip(id, title, required, "the run was not paced (--pacing spec)");
+            return skip(id, title, required, UNPACED);
         }
-        let kinds = &self.measured.kinds;
-        let all = kinds
-            .iter()
-            .zip(least_s)
-            .all(|(kind, least_s)| kept(kind, least_s));
-        let measured = list(&mut kinds.iter().map(shown));
-        item(id, title, verdict(all), measured, required)
+        let kinds = self.measured.kinds.iter().zip(least_s);
+        let found: Vec<Least> = kinds.map(|(kind, least_s)| judged(kind, least_s)).collect();
+        let measured = list(&mut found.iter().map(|least| least.shown_s));
+        let kept = verdict(found.iter().all(|least| least.kept));
+        let rarest = found.iter().zip(KINDS).min_by_key(|(least, _)| least.seen);
+        let (seen, kind) = rarest.map_or((0, ""), |(least, kind)| (least.seen, kind));
+        let of = format!("times of {kind}");
+        enough(item(id, title, kept, measured, required), seen, needed, &of)
     }
 
     fn think_distribution(&self, factor: Option<f64>) -> AuditItem {
@@ -159,37 +180,54 @@ impl Auditor<'_> {
         );
         let required = "as by chance".to_owned();
         let factor = match factor {
-            None => return skip(id, title, required, "the run was not paced (--pacing spec)"),
+            None => return skip(id, title, required, UNPACED),
             Some(factor) if factor < SHAPE_LEAST => {
                 let why = format!("at {factor} of the standard's times timers blur the shape");
                 return skip(id, title, required, &why);
             }
             Some(factor) => factor,
         };
-        let (mut judged, mut broken) = (0, Vec::new());
-        for ((kind, mean_s), name) in self
-            .measured
-            .kinds
-            .iter()
-            .zip(&self.rules.think_mean_s)
-            .zip(KINDS)
-        {
-            match exponential(&kind.think, mean_s * factor, f64::INFINITY) {
-                None => continue,
-                Some(true) => {}
-                Some(false) => broken.push(name),
+        let mut broken = Vec::new();
+        let mut rarest = (u64::MAX, "");
+        let kinds = self.measured.kinds.iter().zip(&self.rules.think_mean_s);
+        for ((kind, mean_s), name) in kinds.zip(KINDS) {
+            let mean_s = mean_s * factor;
+            if kind.thoughts().exponential(mean_s) == Some(false) {
+                broken.push(name);
             }
-            judged += 1;
-        }
-        if judged == 0 {
-            return skip(id, title, required, "too few think times to tell");
+            rarest = rarest.min((kind.thoughts().expected(mean_s), name));
         }
         let measured = if broken.is_empty() {
-            format!("as by chance for {judged} kinds")
+            "as by chance".to_owned()
         } else {
             format!("not so for {}", broken.join(", "))
         };
-        item(id, title, verdict(broken.is_empty()), measured, required)
+        let judged = item(id, title, verdict(broken.is_empty()), measured, required);
+        let of = format!("times of {}", rarest.1);
+        enough(judged, rarest.0, EXPONENTIAL_LEAST, &of)
+    }
+}
+
+/// One kind's time against the least that is allowed.
+struct Least {
+    shown_s: Option<f64>,
+    kept: bool,
+    /// How many were seen, or should have been.
+    seen: u64,
+}
+
+impl KindMeasured {
+    fn thoughts(&self) -> Thoughts<'_> {
+        Thoughts {
+            ended: &self.think,
+            cut: &self.think_cut,
+        }
+    }
+
+    /// Mean of the cycles that end in this kind, without the menu, seconds.
+    pub(super) fn cycle_s(&self) -> f64 {
+        let think_s = self.thoughts().mean_s().unwrap_or(0.0);
+        self.keying.mean_s + self.response.mean_s + think_s
     }
 }
 
@@ -239,6 +277,7 @@ mod tests {
             errors: 0,
             keying: times(due, keying),
             think: times(due, think),
+            think_cut: Durations::default(),
             response: times(due, 0),
         };
         Measured {
@@ -258,7 +297,7 @@ mod tests {
             .into_iter()
             .find(|item| item.id == "pacing.tpmc_per_warehouse");
         let item = found.unwrap();
-        (item.verdict, item.measured)
+        (item.verdict, item.required)
     }
 
     #[test]
@@ -275,9 +314,10 @@ mod tests {
         let deviation = (squares.sum::<f64>() / (rates.len() - 1) as f64).sqrt();
         let (verdict, shown) = tpmc(&runs[0]);
         let margin: f64 = shown
-            .split("± ")
-            .nth(1)
-            .and_then(|rest| rest.trim_end_matches(')').parse().ok())
+            .rsplit(' ')
+            .next()
+            .and_then(|most| most.parse::<f64>().ok())
+            .map(|most| most - 12.86)
             .unwrap();
         // The deck deals New-Orders more evenly than chance: the margin is a little wide.
         let ratio = margin / 4.265 / deviation;

@@ -2,7 +2,7 @@
 
 use super::super::terminal::KINDS;
 use super::Auditor;
-use crate::audit::{Durations, item, percent, skip, verdict};
+use crate::audit::{Durations, PERCENTILE_LEAST, enough, item, percent, skip, verdict};
 use tenbin_record::AuditItem;
 
 impl Auditor<'_> {
@@ -11,17 +11,10 @@ impl Auditor<'_> {
         let mut items = Vec::new();
         let mut limit = |id: String, title: String, durations: &Durations, limit_s: f64| {
             let required = format!("at most {limit_s} s");
-            items.push(if durations.count == 0 {
-                skip(&id, &title, required, "none was answered")
-            } else {
-                item(
-                    &id,
-                    &title,
-                    verdict(durations.p90_s <= limit_s),
-                    format!("{:.4} s", durations.p90_s),
-                    required,
-                )
-            });
+            let measured = format!("{:.4} s", durations.p90_s);
+            let kept = verdict(durations.p90_s <= limit_s);
+            let judged = item(&id, &title, kept, measured, required);
+            items.push(enough(judged, durations.count, PERCENTILE_LEAST, "times"));
         };
         for ((kind, limit_s), name) in self
             .measured
@@ -57,9 +50,6 @@ impl Auditor<'_> {
         let required = format!("90 % within {limit_s} s");
         let completed = &self.measured.delivery;
         let accepted = completed.count + self.measured.delivery_remaining;
-        if accepted == 0 {
-            return skip(id, title, required, "none was accepted");
-        }
         // Those that never completed are late as well.
         let in_time: u64 = completed
             .buckets
@@ -67,14 +57,11 @@ impl Auditor<'_> {
             .filter(|(up_to_s, _)| *up_to_s <= limit_s)
             .map(|(_, count)| count)
             .sum();
-        let share = in_time as f64 / accepted as f64;
-        item(
-            id,
-            title,
-            verdict(share >= 0.9),
-            format!("{} within {limit_s} s", percent(share)),
-            required,
-        )
+        let share = in_time as f64 / accepted.max(1) as f64;
+        let measured = format!("{} of {accepted} within {limit_s} s", percent(share));
+        let kept = verdict(accepted == 0 || share >= 0.9);
+        let judged = item(id, title, kept, measured, required);
+        enough(judged, accepted, PERCENTILE_LEAST, "Deliveries")
     }
 
     /// A Delivery that finds no open order in a district skips it. More than one such Delivery, and more than
@@ -89,15 +76,9 @@ impl Auditor<'_> {
         let Some(skipping) = self.measured.delivery_skipping else {
             return skip(id, title, required, "their log was not kept");
         };
-        if completed == 0 {
-            return skip(id, title, required, "none was completed");
-        }
-        item(
-            id,
-            title,
-            verdict(skipping <= (completed / 100).max(1)),
-            format!("{skipping} of {completed}"),
-            required,
-        )
+        let kept = verdict(skipping <= (completed / 100).max(1));
+        let measured = format!("{skipping} of {completed}");
+        let judged = item(id, title, kept, measured, required);
+        enough(judged, completed, PERCENTILE_LEAST, "Deliveries")
     }
 }

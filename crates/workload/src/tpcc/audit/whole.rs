@@ -1,12 +1,18 @@
 //! The interval as a whole: steady, and every second of every terminal accounted for.
 
 use super::Auditor;
-use crate::audit::{item, percent, skip, verdict};
-use crate::chance::mean_margin;
-use tenbin_record::AuditItem;
+use crate::audit::{enough, interval, item, percent, skip, verdict};
+use crate::chance::{ceiling, mean_margin};
+use tenbin_record::{AuditItem, Verdict};
 
 /// Largest change of throughput over the interval that still counts as steady, share of the mean.
 const DRIFT_MAX: f64 = 0.10;
+/// The change that must be told from none for the rule to decide.
+const DRIFT_TOLD: f64 = 0.50;
+/// How much of the terminals' time may be cut off at the ends for the rule to decide.
+const EDGE_MOST: f64 = 0.10;
+/// Two hours (clause 5.5.2.1).
+const INTERVAL_S: f64 = 7_200.0;
 /// Fewest seconds from which a trend can be told.
 const STEADY_LEAST_S: usize = 20;
 /// Parts of the interval that are held against each other …
@@ -18,7 +24,18 @@ const ACCOUNT_TOLERANCE: f64 = 0.01;
 
 impl Auditor<'_> {
     pub(super) fn whole(&self) -> Vec<AuditItem> {
-        vec![self.trend(), self.variation(), self.accounted()]
+        vec![
+            self.interval(),
+            self.trend(),
+            self.variation(),
+            self.accounted(),
+        ]
+    }
+
+    /// Clause 5.5.2.1. A laboratory may measure for less, and says so.
+    fn interval(&self) -> AuditItem {
+        let title = "length of the measurement interval (5.5.2.1)";
+        interval(title, self.measured.measured_s, INTERVAL_S)
     }
 
     /// Clause 5.5.1: a straight line through the New-Orders of each second must not rise or fall by more
@@ -33,7 +50,7 @@ impl Auditor<'_> {
         let n = values.len() as f64;
         let mean = values.iter().sum::<u64>() as f64 / n;
         if values.len() < STEADY_LEAST_S || mean <= 0.0 {
-            return skip(id, title, required, &too_short(values.len()));
+            return too_short(id, title, required, values.len());
         }
         let middle = (n - 1.0) / 2.0;
         let offsets = || (0..values.len()).map(|i| i as f64 - middle);
@@ -52,14 +69,11 @@ impl Auditor<'_> {
             slope * n / mean,
             mean_margin((residual / square).sqrt() * n / mean, 1),
         );
-        let kept = drift.abs() - margin <= DRIFT_MAX;
-        item(
-            id,
-            title,
-            verdict(kept),
-            format!("{:+.1} % (± {:.1})", 100.0 * drift, 100.0 * margin),
-            required,
-        )
+        let kept = verdict(drift.abs() - margin <= DRIFT_MAX);
+        let required = format!("{required}; by chance: {}", percent(DRIFT_MAX + margin));
+        let measured = format!("{:+.1} %", 100.0 * drift);
+        let judged = item(id, title, kept, measured, required);
+        self.told(judged, margin, DRIFT_TOLD - DRIFT_MAX)
     }
 
     /// Clause 5.5.1: no tenth of a paced interval may have a quarter more or fewer New-Orders than another would
@@ -77,7 +91,7 @@ impl Auditor<'_> {
         let values = &self.measured.new_orders_per_s;
         let width = values.len() / PARTS;
         if values.len() < STEADY_LEAST_S || values.iter().all(|&value| value == 0) {
-            return skip(id, title, required, &too_short(values.len()));
+            return too_short(id, title, required, values.len());
         }
         let parts: Vec<f64> = values
             .chunks_exact(width)
@@ -89,13 +103,18 @@ impl Auditor<'_> {
             .map(|part| (part / mean - 1.0).abs())
             .fold(0.0, f64::max);
         let chance = mean_margin(mean.sqrt() / mean, 1);
-        item(
-            id,
-            title,
-            verdict(largest <= VARIATION_MAX + chance),
-            format!("{} (chance: {})", percent(largest), percent(chance)),
-            required,
-        )
+        let kept = verdict(largest <= VARIATION_MAX + chance);
+        let required = format!("{required}; by chance: {}", percent(VARIATION_MAX + chance));
+        let judged = item(id, title, kept, percent(largest), required);
+        self.told(judged, chance, VARIATION_MAX)
+    }
+
+    /// Chance may move throughput by `chance`, and shrinks with the square root of what is counted; it must not be
+    /// more than `most` for the rule to decide.
+    fn told(&self, judged: AuditItem, chance: f64, most: f64) -> AuditItem {
+        let counted: u64 = self.measured.new_orders_per_s.iter().sum();
+        let least = ceiling(counted as f64 * (chance / most).powi(2));
+        enough(judged, counted, least, "New-Orders")
     }
 
     /// A terminal is always in its menu, keying, waiting for an answer or thinking. A clock that starts when the
@@ -115,10 +134,7 @@ impl Auditor<'_> {
         let mut due = 0;
         let kinds = || self.measured.kinds.iter();
         for kind in kinds() {
-            let cycle = kind.keying.mean_s
-                + kind.response.mean_s
-                + kind.think.mean_s
-                + self.measured.menu.mean_s;
+            let cycle = kind.cycle_s() + self.measured.menu.mean_s;
             spent_s += kind.due as f64 * cycle;
             due += kind.due;
         }
@@ -148,13 +164,22 @@ impl Auditor<'_> {
         let edge = edge + longest_s / self.measured.measured_s;
         let share = spent_s / whole_s;
         let kept = (share - 1.0).abs() <= ACCOUNT_TOLERANCE + edge;
-        let measured = format!("{} (edges: ± {})", percent(share), percent(edge));
-        item(id, title, verdict(kept), measured, required)
+        let required = format!(
+            "{required}; with cycles cut off at the ends: ± {}",
+            percent(edge)
+        );
+        let judged = item(id, title, verdict(kept), percent(share), required);
+        // What is cut off at the ends weighs less in a longer interval.
+        let seconds = ceiling(self.measured.measured_s.floor());
+        let least = ceiling(self.measured.measured_s * edge / EDGE_MOST);
+        enough(judged, seconds, least, "seconds")
     }
 }
 
-fn too_short(seconds: usize) -> String {
-    format!("an interval of {seconds} s is too short to tell; {STEADY_LEAST_S} s or more")
+fn too_short(id: &str, title: &str, required: String, seconds: usize) -> AuditItem {
+    let judged = item(id, title, Verdict::Pass, String::new(), required);
+    let seconds = seconds.min(STEADY_LEAST_S - 1) as u64;
+    enough(judged, seconds, STEADY_LEAST_S as u64, "seconds")
 }
 
 #[cfg(test)]
@@ -197,7 +222,7 @@ mod tests {
         assert_eq!(trend(0), Verdict::Pass);
         assert_eq!(trend(10), Verdict::Fail);
         let short = per_second(None, std::iter::repeat_n(9, 19));
-        assert_eq!(verdict(&short, "whole.steady_state"), Verdict::Skip);
+        assert_eq!(verdict(&short, "whole.steady_state"), Verdict::NotEnough);
     }
 
     #[test]
@@ -219,7 +244,7 @@ mod tests {
         let few = (0..100).map(|second| u64::from(second % 45 == 0));
         assert_eq!(
             verdict(&per_second(Some(1.0), few), "whole.steady_variation"),
-            Verdict::Pass
+            Verdict::NotEnough
         );
     }
 
@@ -239,7 +264,11 @@ mod tests {
                 errors: 0,
                 response: times(response_s, response_s),
                 keying: times(8.0, 8.0),
-                think: times(10.0, 10.0),
+                think: Durations {
+                    count: 3_000,
+                    ..times(10.0, 10.0)
+                },
+                think_cut: Durations::default(),
             }],
             ..Measured::default()
         }
@@ -268,7 +297,7 @@ mod tests {
             };
             verdict(&measured, "response.skipped_deliveries")
         };
-        assert_eq!(skipping(Some(1), 3), Verdict::Pass);
+        assert_eq!(skipping(Some(1), 3), Verdict::NotEnough);
         assert_eq!(skipping(Some(2), 3), Verdict::Fail);
         assert_eq!(skipping(Some(5), 500), Verdict::Pass);
         assert_eq!(skipping(Some(6), 500), Verdict::Fail);

@@ -7,7 +7,7 @@
 use super::load::{self, Existing, Meta};
 use super::population::stock_quantities;
 use super::rules::Rules;
-use crate::check::{CheckError, CheckResult, Verdict, server};
+use crate::check::{CheckError, CheckResult, Verdict, server, stoppable};
 use crate::load::quoted;
 use postgres::types::ToSql;
 use postgres::{Client, Row, Statement};
@@ -126,19 +126,22 @@ where
         stop,
         outcome: Mutex::new(Outcome::default()),
     };
-    std::thread::scope(|scope| {
-        for client in clients {
-            scope.spawn(|| shared.work(client));
+    let tokens: Vec<_> = clients.iter().map(Client::cancel_token).collect();
+    stoppable(&tokens, stop, || {
+        std::thread::scope(|scope| {
+            for client in clients {
+                scope.spawn(|| shared.work(client));
+            }
+        });
+        let outcome = shared
+            .outcome
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        match outcome.error {
+            Some(error) => Err(error),
+            None => Ok(results(&meta, outcome.found)),
         }
-    });
-    let outcome = shared
-        .outcome
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    match outcome.error {
-        Some(error) => Err(error),
-        None => Ok(results(&meta, outcome.found)),
-    }
+    })
 }
 
 fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
@@ -151,10 +154,10 @@ fn loaded(client: &mut Client, schema: &str) -> Result<Meta, CheckError> {
         }
         Existing::Partial(_) => {
             let found = "its load was interrupted, or tables are missing".to_owned();
-            (found, "load anew with `tenbin load tpcc --replace`")
+            (found, "reload with `tenbin load tpcc --replace`")
         }
         Existing::Foreign(names) => {
-            let found = format!("tenbin's TPC-C did not make {}", names.join(", "));
+            let found = format!("tenbin's TPC-C did not create {}", names.join(", "));
             (found, "choose another schema or database")
         }
     };

@@ -19,7 +19,9 @@ use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
 use crate::load::claim::{self, asking};
-use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, counted, quoted, work};
+use crate::load::{
+    Aftermath, Failure, LoadError, Loaded, Progress, counted, lock_session, quoted, work,
+};
 use postgres::Client;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -148,7 +150,7 @@ fn validate(options: &LoadOptions) -> Result<(), LoadError> {
 /// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
 fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
     let version = supported_version(options, client)?;
-    claim::lock(MARKER, &options.schema, client)?;
+    lock_session(client, MARKER, &options.schema, "tenbin load tpcc")?;
     let row = client
         .query_one(
             "SELECT ARRAY(SELECT spcname::text FROM pg_tablespace), \
