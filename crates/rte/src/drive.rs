@@ -8,7 +8,7 @@ use crate::error::DriveError;
 use crate::options::{Options, Processors, files};
 use crate::progress::{KindProgress, Phase, Progress};
 use crate::recorder::recorder;
-use crate::result::{Connections, Driven, Ended, KindResult, Usage};
+use crate::result::{Connections, Driven, Ended, KindResult, Stalls, Usage};
 use crate::scheduling;
 use crate::shard::{Books, Common, Shard, Share};
 use crate::sink::RowSink;
@@ -29,6 +29,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const TELL: Duration = Duration::from_millis(250);
 /// From all connections standing to the first terminal.
 const GO_NS: u64 = 20_000_000;
+
 /// Drives `workload` against `target` and measures.
 ///
 /// Blocks until the run is over. `progress` is called on this thread about four
@@ -340,6 +341,8 @@ fn sum_up<T: Tally, O>(
         tally: T::default(),
         menu: Times::new(),
         lateness: Times::new(),
+        heartbeat: Times::new(),
+        stalls: Stalls::default(),
         timeline: watched.timeline.map_or_else(Vec::new, |t| t.points),
         connections: Connections::default(),
         missed: 0,
@@ -369,6 +372,8 @@ fn add<T: Tally, O>(driven: &mut Driven<T>, books: Books<T, O>) {
     driven.tally.merge(books.tally);
     driven.menu.merge(&books.menu);
     driven.lateness.merge(&books.lateness);
+    driven.heartbeat.merge(&books.pulse.lateness);
+    driven.stalls.merge(&books.pulse.stalls);
     driven.connections.merge(&books.connections);
     driven.missed += books.missed;
     driven.left += books.left;

@@ -12,6 +12,8 @@
 //!   that part is kept apart as its **wait**, the rest is its **service**.
 //! - In an open loop ([`Options::rate`]) transactions are due at moments drawn beforehand. How long
 //!   after that execution began is the **wait**; those never begun are **missed**.
+//! - How late the driver was is kept beside it: for each step ([`Driven::lateness`]) and, since a closed loop has no
+//!   moments to be late for, for a heartbeat of each thread ([`Driven::heartbeat`], [`Driven::stalls`]).
 //! - Histograms and counts cover the transactions *due* inside the measurement
 //!   interval, however late they finish. Only [`KindResult::completed`], the
 //!   numerator of throughput, counts by the moment of the answer: those answered
@@ -44,7 +46,9 @@ pub use drive::drive;
 pub use error::{DriveError, RunError};
 pub use options::{AfterError, Options, Pacing, Processors, Rate, Statements};
 pub use progress::{KindProgress, Phase, Point, PointKind, Progress};
-pub use result::{Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Usage};
+pub use result::{
+    Connections, Deferred, Driven, Ended, ErrorCount, Errors, KindResult, Stalls, Usage,
+};
 pub use scheduling::ask_for_short_slices;
 pub use sink::{DeferredRow, RowSink, SinkError};
 pub use tenbin_workload::times::Times;

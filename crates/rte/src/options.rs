@@ -252,11 +252,17 @@ impl Options {
                     .to_owned(),
             );
         }
-        if self.threads == Some(0) || self.max_tries == 0 || self.deferred_queue == 0 {
-            return no(
-                "threads, tries and the length of the deferred queue must each be at least 1"
-                    .to_owned(),
-            );
+        for (given, what) in [
+            (self.threads.unwrap_or(1), "driver threads"),
+            (self.max_tries, "tries at a transaction"),
+            (
+                self.deferred_queue,
+                "places in the queue of deferred transactions",
+            ),
+        ] {
+            if given == 0 {
+                return no(format!("0 {what} asked for; there must be at least 1"));
+            }
         }
         if self.duration.is_zero() {
             return no("a measurement interval of 0 s asked for; give it a length".to_owned());

@@ -36,8 +36,13 @@ pub struct Driven<T: Tally> {
     pub tally: T,
     /// From when a menu choice was due to when the screen was ready.
     pub menu: Times,
-    /// From when a timer of a terminal was due to when the driver handled it.
+    /// From when a step was due to when the driver noticed: the end of a pause, of a script's sleep, an arrival
+    /// of an open loop, those that found no terminal free included.
     pub lateness: Times,
+    /// From when a heartbeat of each thread was due, every 20 ms, to when the thread noticed.
+    pub heartbeat: Times,
+    /// When the driver stood still: those of the thread that did so for longest in all.
+    pub stalls: Stalls,
     /// Throughput and response over time, all phases.
     pub timeline: Vec<Point>,
     /// Connections opened and lost.
@@ -109,8 +114,12 @@ pub struct KindResult {
     pub service: Times,
     /// From the screen being ready to the transaction being taken as keyed in, as observed; none when unpaced.
     pub keying: Times,
-    /// From the result to the next menu choice, as observed; none when unpaced.
+    /// From the result to the next menu choice, as observed, of those that began and ended in the interval;
+    /// none when unpaced.
     pub think: Times,
+    /// Of those that began in the interval and did not end in it, the part up to its end. Without them short
+    /// think times would come up too often in `think`.
+    pub think_cut: Times,
     /// The later execution, for a deferred kind.
     pub deferred: Option<Deferred>,
 }
@@ -134,6 +143,7 @@ impl KindResult {
             service: Times::new(),
             keying: Times::new(),
             think: Times::new(),
+            think_cut: Times::new(),
             deferred: kind.deferred.then(Deferred::default),
             kind,
         }
@@ -167,6 +177,7 @@ impl KindResult {
         self.service.merge(&other.service);
         self.keying.merge(&other.keying);
         self.think.merge(&other.think);
+        self.think_cut.merge(&other.think_cut);
         if let (Some(mine), Some(other)) = (&mut self.deferred, &other.deferred) {
             mine.merge(other);
         }
@@ -304,6 +315,39 @@ impl Connections {
         self.lost += other.lost;
         self.opening_s += other.opening_s;
         self.failed.merge(&other.failed);
+    }
+}
+
+/// Times at which a driving thread stood still for 100 ms or longer in the measurement interval: it was stopped,
+/// had no CPU, or waited for its disk. A thread that waits for the server does not stand still.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Stalls {
+    /// How many.
+    pub count: u64,
+    /// Their sum, seconds.
+    pub total_s: f64,
+    /// The longest, seconds. As all of them never shorter than it was, and longer by 20 ms at most.
+    pub longest_s: f64,
+}
+
+impl Stalls {
+    /// What is shorter is lateness and no stall, nanoseconds.
+    pub(crate) const SHORTEST_NS: u64 = 100_000_000;
+
+    pub(crate) fn add(&mut self, stalled_ns: u64) {
+        let stalled_s = stalled_ns as f64 / 1e9;
+        self.count += 1;
+        self.total_s += stalled_s;
+        self.longest_s = self.longest_s.max(stalled_s);
+    }
+
+    /// Keeps the worse of two threads, and the longest of both.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let longest_s = self.longest_s.max(other.longest_s);
+        if other.total_s > self.total_s {
+            *self = *other;
+        }
+        self.longest_s = longest_s;
     }
 }
 

@@ -7,7 +7,7 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 /// The arrivals of one shard, in order: of those of the whole run, dealt out in turn. What they are
 /// follows from the seed alone.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Arrivals {
     random: Xoshiro256PlusPlus,
     mean_ns: f64,

@@ -1,5 +1,6 @@
 //! What one shard writes down.
 
+use super::pulse::Pulse;
 use crate::board::{Board, Window};
 use crate::control::Span;
 use crate::recorder::{CHUNK, Recorder};
@@ -36,6 +37,7 @@ pub(crate) struct Books<T, O> {
     pub(crate) tally: T,
     pub(crate) menu: Times,
     pub(crate) lateness: Times,
+    pub(crate) pulse: Pulse,
     pub(crate) connections: Connections,
     pub(crate) missed: u64,
     pub(crate) left: u32,
@@ -64,6 +66,7 @@ impl<T: Default, O> Books<T, O> {
             tally: T::default(),
             menu: Times::new(),
             lateness: Times::new(),
+            pulse: Pulse::default(),
             connections: Connections::default(),
             missed: 0,
             left: 0,

@@ -43,6 +43,7 @@ impl<W: Workload> Shard<'_, W> {
             let Some(mut session) = self.open(me, &mut failures).await else {
                 return;
             };
+            self.floor().attach(me, Some(session.canceller()));
             while let Some(job) = self.next_job(me).await {
                 let sound = match job {
                     Job::Terminal(seat) => self.serve(seat, &mut session).await,
@@ -58,6 +59,7 @@ impl<W: Workload> Shard<'_, W> {
                 }
             }
             drop(session);
+            self.floor().attach(me, None);
             self.link().lost(self.now_ns());
             if failures > 0 || !self.common.options.reconnect {
                 self.floor().books.connections.lost += 1;

@@ -10,6 +10,7 @@ use crate::options::AfterError;
 use crate::recorder::Recorder;
 use std::collections::VecDeque;
 use tenbin_record::Outcome;
+use tenbin_wire::Canceller;
 use tenbin_workload::{Cycle, Executed, Workload};
 
 /// Where a terminal is in its cycle.
@@ -67,6 +68,8 @@ struct Desk<I> {
     /// Its own terminal is due and waits for it to be opened again.
     awaited: bool,
     idle: bool,
+    /// While it has a session: what cancels the request under way.
+    canceller: Option<Canceller>,
 }
 
 /// See the module.
@@ -78,6 +81,8 @@ pub(super) struct Floor<'a, W: Workload> {
     pub(super) timers: Timers,
     /// Those of an open loop.
     arrivals: Option<Arrivals>,
+    /// The same, as they fall due, whether or not a terminal is free.
+    unnoticed: Option<Arrivals>,
     latency_limit_ns: u64,
     /// Terminals that have not gone.
     present: u32,
@@ -123,6 +128,7 @@ impl<'a, W: Workload> Floor<'a, W> {
             deferred: number >= share.connections,
             awaited: false,
             idle: false,
+            canceller: None,
         };
         let limit = common.options.latency_limit;
         let latency_limit_ns = limit.map_or(u64::MAX, nanoseconds);
@@ -133,6 +139,7 @@ impl<'a, W: Workload> Floor<'a, W> {
             seats: (0..share.terminals).map(seat).collect(),
             timers: Timers::with_capacity(terminals + 2 * connections as usize + 4),
             arrivals: None,
+            unnoticed: None,
             latency_limit_ns,
             present: share.terminals,
             ready: VecDeque::with_capacity(terminals),
@@ -164,6 +171,7 @@ impl<'a, W: Workload> Floor<'a, W> {
         } = self.common;
         let arrivals = |rate| Arrivals::new(rate, self.share.index, *threads, span.go_ns);
         self.arrivals = options.rate.map(arrivals);
+        self.unnoticed.clone_from(&self.arrivals);
         let ramp_ns = nanoseconds(options.ramp_up);
         let all = u128::from(options.terminals);
         for seat in 0..self.share.terminals {
@@ -185,23 +193,49 @@ impl<'a, W: Workload> Floor<'a, W> {
             ..
         } = &self.seats[seat as usize];
         let kind = &mut self.books.kinds[usize::from(cycle.kind)];
-        let open_loop = self.arrivals.is_some();
-        // The first step of a terminal is no arrival.
-        if self.span.holds(due_ns) && !(open_loop && *stage == Stage::Outside) {
+        // An open loop's steps are its arrivals: see [`Self::notice`].
+        if self.span.holds(due_ns) && self.arrivals.is_none() {
             self.books.lateness.record(now_ns.saturating_sub(due_ns));
-            // A pause of nothing is no pause (see `result`).
-            if due_ns > *since_ns && !open_loop {
-                match stage {
-                    Stage::Thinking => kind.think.record(now_ns - since_ns),
-                    Stage::Keying => kind.keying.record(now_ns - since_ns),
-                    _ => {}
-                }
+        }
+        // A pause of nothing is no pause (see `result`).
+        if due_ns > *since_ns && self.arrivals.is_none() {
+            let (began, ended) = (self.span.holds(*since_ns), self.span.holds(due_ns));
+            match stage {
+                Stage::Thinking if began && ended => kind.think.record(now_ns - since_ns),
+                Stage::Thinking if began => kind.think_cut.record(self.span.end_ns - since_ns),
+                Stage::Keying if ended => kind.keying.record(now_ns - since_ns),
+                _ => {}
             }
         }
         match stage {
             Stage::Keying => self.due(seat, due_ns),
             _ => self.menu(seat, due_ns),
         }
+    }
+
+    /// Notices the arrivals that fell due since the turn before. Those that wait for a terminal are as late for the
+    /// driver as others: what they wait for afterwards is not its doing.
+    pub(super) fn notice(&mut self, now_ns: u64) {
+        while let Some(arrivals) = &mut self.unnoticed
+            && arrivals.next_ns() <= now_ns
+        {
+            let due_ns = arrivals.take();
+            self.was_due(due_ns, now_ns);
+        }
+    }
+
+    /// A step due at `due_ns` is noticed now.
+    pub(super) fn was_due(&mut self, due_ns: u64, now_ns: u64) {
+        if self.span.holds(due_ns) {
+            self.books.lateness.record(now_ns.saturating_sub(due_ns));
+        }
+    }
+
+    /// A heartbeat of the loop, whose turn before this was at `before_ns`.
+    pub(super) fn beat(&mut self, due_ns: u64, now_ns: u64, before_ns: u64) {
+        let pulse = &mut self.books.pulse;
+        let next_ns = pulse.beat(&self.span, due_ns, now_ns, before_ns);
+        self.timers.push(next_ns, Who::Beat);
     }
 
     /// The menu is there and the terminal chooses, as was due at `due_ns`.
@@ -346,13 +380,17 @@ impl<'a, W: Workload> Floor<'a, W> {
         if !self.ready.is_empty()
             && let Some(desk) = self.idle[0].pop()
         {
-            self.desks[desk as usize].job = self.ready.pop_front().map(Job::Terminal);
+            let place = &mut self.desks[desk as usize];
+            place.job = self.ready.pop_front().map(Job::Terminal);
+            place.idle = false;
             return Some(desk);
         }
         if !self.queue.is_empty()
             && let Some(desk) = self.idle[1].pop()
         {
-            self.desks[desk as usize].job = self.queue.pop_front().map(Job::Deferred);
+            let place = &mut self.desks[desk as usize];
+            place.job = self.queue.pop_front().map(Job::Deferred);
+            place.idle = false;
             self.executing += 1;
             if let Some(seat) = self.turned_away.pop_front() {
                 self.accept(seat);
@@ -411,6 +449,17 @@ impl<'a, W: Workload> Floor<'a, W> {
         place.idle = false;
         let deferred = place.deferred;
         self.idle[usize::from(deferred)].retain(|other| *other != desk);
+    }
+
+    /// The connection has a session, or has none any more.
+    pub(super) fn attach(&mut self, desk: u32, canceller: Option<Canceller>) {
+        self.desks[desk as usize].canceller = canceller;
+    }
+
+    /// Of the sessions whose transaction is not over.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &Canceller> {
+        let busy = self.desks.iter().filter(|desk| !desk.idle);
+        busy.filter_map(|desk| desk.canceller.as_ref())
     }
 
     /// The connection's job, if it was given one.
@@ -512,6 +561,9 @@ impl<'a, W: Workload> Floor<'a, W> {
     pub(super) fn close(mut self) -> Books<W::Tally, W::Output> {
         for place in &self.seats {
             let kind = &mut self.books.kinds[usize::from(place.cycle.kind)];
+            if place.stage == Stage::Thinking && self.span.holds(place.since_ns) {
+                kind.think_cut.record(self.span.end_ns - place.since_ns);
+            }
             if place.stage == Stage::Waiting {
                 kind.unfinished += u64::from(self.span.holds(place.due_ns));
                 kind.stuck += u64::from(place.due_ns < self.span.start_ns);

@@ -6,6 +6,7 @@ mod books;
 mod connection;
 mod floor;
 mod link;
+mod pulse;
 mod timers;
 
 pub(crate) use books::Books;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use tenbin_wire::{Outbox, Target, Timer};
+use tenbin_wire::{Canceller, Outbox, Target, Timer};
 use tenbin_workload::{Kind, Workload};
 use timers::Who;
 
@@ -97,6 +98,8 @@ pub(crate) struct Shard<'a, W: Workload> {
     /// Whether the connection being polled took up a second job without a turn of the loop.
     went_on: Cell<bool>,
     connections: u32,
+    /// When the loop last looked at the clock.
+    turned_ns: Cell<u64>,
     floor: RefCell<Floor<'a, W>>,
     link: RefCell<Link>,
 }
@@ -141,6 +144,7 @@ impl<'a, W: Workload> Shard<'a, W> {
             outbox: Outbox::new(),
             went_on: Cell::new(false),
             connections,
+            turned_ns: Cell::new(now_ns),
             floor: RefCell::new(Floor::new(common, share, recorder)),
             link: RefCell::new(Link::new(connections, limit_ns, now_ns)),
         })
@@ -159,9 +163,17 @@ impl<'a, W: Workload> Shard<'a, W> {
             woken,
         };
         let driven = self.work_off(&mut connections, ready);
+        self.cancel();
         drop(connections);
         driven?;
         Ok(self.floor.into_inner().close())
+    }
+
+    /// Asks the server to give up what is still under way: while it executes it does not notice that its
+    /// client has gone.
+    fn cancel(&self) {
+        // A server that does not take one request to cancel is not asked for the next.
+        let _ = self.floor().under_way().try_for_each(Canceller::cancel);
     }
 
     fn work_off(
@@ -176,6 +188,7 @@ impl<'a, W: Workload> Shard<'a, W> {
         let mut cpu = CpuWatch::default();
         let mut events = Vec::with_capacity(EVENTS);
         self.floor().timers.push(self.now_ns(), Who::Tick);
+        self.floor().timers.push(self.now_ns(), Who::Beat);
         loop {
             if let Err(errno) = self.wait(&mut events) {
                 return self.broken(errno.into());
@@ -225,12 +238,19 @@ impl<'a, W: Workload> Shard<'a, W> {
 
     /// Everything due by now.
     fn fire(&self, connections: &mut Connections<'_>, now_ns: u64) {
+        let before_ns = self.turned_ns.replace(now_ns);
         self.floor().turn(now_ns);
+        self.floor().notice(now_ns);
         loop {
             let fired = self.floor().timers.pop(now_ns);
             match fired {
                 Some((due_ns, Who::Terminal(seat))) => self.floor().wake(seat, due_ns),
                 Some((_, Who::Connection(me))) => self.poll(connections, me),
+                Some((due_ns, Who::Sleeper(me))) => {
+                    self.floor().was_due(due_ns, self.now_ns());
+                    self.poll(connections, me);
+                }
+                Some((due_ns, Who::Beat)) => self.floor().beat(due_ns, now_ns, before_ns),
                 Some((_, Who::Tick)) => self.tick(now_ns),
                 Some((_, Who::Edge)) => {}
                 None => return,
@@ -268,7 +288,7 @@ impl<'a, W: Workload> Shard<'a, W> {
         }
         if let Some(moment) = self.timer.take() {
             let again_ns = self.common.control.clock.at_ns(moment);
-            self.floor().timers.push(again_ns, Who::Connection(me));
+            self.floor().timers.push(again_ns, Who::Sleeper(me));
         }
         if self.outbox.is_full() {
             self.send(connections);

@@ -10,6 +10,10 @@ pub(super) enum Who {
     Terminal(u32),
     /// A connection of this shard.
     Connection(u32),
+    /// A connection of this shard, whose transaction waits for a moment.
+    Sleeper(u32),
+    /// The shard's heartbeat.
+    Beat,
     /// The shard itself, for its regular duties.
     Tick,
     /// The measurement interval begins or ends: the loop looks up.
@@ -17,8 +21,11 @@ pub(super) enum Who {
 }
 
 const CONNECTION: u32 = 1 << 31;
+/// Beside the bit of a connection; there are fewer of them than this.
+const SLEEPER: u32 = 1 << 30;
 const TICK: u32 = u32::MAX;
 const EDGE: u32 = u32::MAX - 1;
+const BEAT: u32 = u32::MAX - 2;
 
 /// A heap of (due, who), 16 bytes each; equal times fire in order of number.
 #[derive(Debug)]
@@ -34,6 +41,8 @@ impl Timers {
         let code = match who {
             Who::Terminal(id) => id,
             Who::Connection(id) => id | CONNECTION,
+            Who::Sleeper(id) => id | CONNECTION | SLEEPER,
+            Who::Beat => BEAT,
             Who::Tick => TICK,
             Who::Edge => EDGE,
         };
@@ -56,6 +65,10 @@ impl Timers {
         let who = match code {
             TICK => Who::Tick,
             EDGE => Who::Edge,
+            BEAT => Who::Beat,
+            _ if code & CONNECTION != 0 && code & SLEEPER != 0 => {
+                Who::Sleeper(code & !(CONNECTION | SLEEPER))
+            }
             _ if code & CONNECTION != 0 => Who::Connection(code & !CONNECTION),
             _ => Who::Terminal(code),
         };
@@ -72,6 +85,9 @@ mod tests {
         let mut timers = Timers::with_capacity(4);
         timers.push(30, Who::Tick);
         timers.push(20, Who::Connection(7));
+        timers.push(25, Who::Sleeper(7));
+        timers.push(26, Who::Beat);
+        timers.push(27, Who::Edge);
         timers.push(10, Who::Terminal(3));
         timers.push(10, Who::Terminal(2));
         assert_eq!(timers.pop(9), None);
@@ -81,6 +97,9 @@ mod tests {
             (10, Who::Terminal(2)),
             (10, Who::Terminal(3)),
             (20, Who::Connection(7)),
+            (25, Who::Sleeper(7)),
+            (26, Who::Beat),
+            (27, Who::Edge),
         ];
         assert_eq!(fired, expected);
         assert_eq!(timers.pop(30), Some((30, Who::Tick)));

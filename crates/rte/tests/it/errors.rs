@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use tenbin_record::Outcome;
 use tenbin_rte::{DriveError, Ended, Options, Pacing, Phase, RunError, drive};
+use tenbin_stub::Stub;
 use tenbin_wire::{Address, Target};
 
 /// Fails with `sqlstate` in two attempts out of three.
@@ -402,8 +403,10 @@ fn what_cannot_start_says_why() {
         "{message}"
     );
 
+    let empty = tempfile::tempdir().expect("a folder");
+    let nowhere = empty.path().join(".s.PGSQL.5432");
     let nobody = Target {
-        addresses: vec![Address::Unix("/nonexistent/.s.PGSQL.5432".into())],
+        addresses: vec![Address::Unix(nowhere.clone())],
         ..good.clone()
     };
     let brief = Options {
@@ -412,7 +415,8 @@ fn what_cannot_start_says_why() {
     };
     let message = cannot_start(&nobody, &brief).to_string();
     assert!(
-        message.contains("/nonexistent") && message.contains("whether the server runs"),
+        message.contains(&*nowhere.to_string_lossy())
+            && message.contains("whether the server runs"),
         "{message}"
     );
 
@@ -460,4 +464,35 @@ fn a_sink_that_fails_ends_the_run() {
     };
     assert!(error.to_string().contains("no space left"));
     assert!(driven.kinds[0].committed >= 4096);
+}
+
+#[test]
+fn what_is_under_way_when_patience_ends_is_cancelled() {
+    let server = Server::shared();
+    // Held for as long as the query runs: an advisory lock of its session.
+    let hang = "SELECT pg_advisory_lock_shared(4711), pg_sleep(3600)";
+    let toy = Toy::new(&[Step::new("hang", &[hang])]);
+    let options = Options {
+        ramp_down: Duration::ZERO,
+        ..options(3, 3)
+    };
+    let (driven, _) = run(&toy, &server.target(), &options);
+    assert_eq!(
+        (driven.kinds[0].unfinished, driven.kinds[0].committed),
+        (3, 0)
+    );
+    // Had one of the queries gone on, this would wait until the limit.
+    server
+        .connect()
+        .batch_execute("SET lock_timeout = '60s'; SELECT pg_advisory_lock(4711)")
+        .expect("no query is left");
+}
+
+#[test]
+fn nothing_is_cancelled_where_nothing_is_under_way() {
+    let stub = Stub::start(tenbin_stub::Options::default()).expect("a stub");
+    let target = Target::parse(&stub.dsn()).expect("its address");
+    let (driven, _) = run(&Toy::reading(), &target, &options(4, 4));
+    assert!(driven.kinds[0].committed > 0);
+    assert_eq!(stub.cancels(), 0);
 }

@@ -11,4 +11,5 @@ mod deferred;
 mod errors;
 mod open;
 mod order;
+mod stalls;
 mod support;
