@@ -1,15 +1,16 @@
 //! Comparing run directories.
 
 use crate::comparison::{
-    Better, COMPARISON_SCHEMA, Change, Comparison, MethodKind, Row, Side, Trial,
+    Better, COMPARISON_SCHEMA, Change, Comparison, Method, MethodKind, Row, Side, Trial,
 };
 use crate::differences;
 use crate::figures::{Figure, figures};
+use crate::noise;
 use crate::series::{Series, Statistic};
-use crate::stats::bootstrap::{DRAWS, Draws};
-use crate::stats::{CONFIDENCE, block, quantile, student, whole as count};
 use crate::words;
 use tenbin_record::{RecordError, Run, RunDir};
+use tenbin_stats::bootstrap::{DRAWS, Draws};
+use tenbin_stats::{CONFIDENCE, block, quantile, ratio, ratio_given, whole as count};
 
 /// Why runs cannot be compared.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +20,7 @@ pub enum CompareError {
     NoRuns(char),
     /// The runs are of different workloads.
     #[error(
-        "{a} ran {of_a}, {b} ran {of_b}: their figures have nothing in common; compare runs of one workload"
+        "{a} ran {of_a}, {b} ran {of_b}: runs of different workloads cannot be compared; give runs of one workload"
     )]
     Workloads {
         /// A run directory.
@@ -31,26 +32,56 @@ pub enum CompareError {
         /// Its workload.
         of_b: String,
     },
+    /// An earlier run is of another load or machine.
+    #[error(
+        "the earlier run {path} says nothing of {other}: they differ in {fields}; give earlier runs of the same load on the same machine"
+    )]
+    OtherLoad {
+        /// The earlier run.
+        path: String,
+        /// A run that is compared.
+        other: String,
+        /// In what they differ.
+        fields: String,
+    },
+    /// An earlier run counts already.
+    #[error("the earlier run {path} is given twice, or is one of those compared: give it once")]
+    Twice {
+        /// The earlier run.
+        path: String,
+    },
+    /// Earlier runs show no variation.
+    #[error(
+        "no two of the earlier runs have the same configuration: give at least two that differ in nothing but their seed"
+    )]
+    NoRepetition,
+    /// Earlier runs have no use.
+    #[error(
+        "earlier runs are for one run on each side; several trials show their variation themselves"
+    )]
+    NotNeeded,
     /// The limit makes no sense.
-    #[error("a limit of {0} % makes no sense: give a percentage from 0 to 100")]
+    #[error("a limit of {0} % is not valid: give a percentage from 0 to 100")]
     Limit(f64),
     /// A run could not be read.
     #[error(transparent)]
     Record(#[from] RecordError),
 }
 
-/// Compares B's runs with A's. With `limit_percent`, [`Comparison::exceeded`] says whether B lost
+/// Compares B's runs with A's. With `limit_percent`, [`Comparison::outcome`] says whether B lost
 /// more throughput than that, in percent of A's.
 ///
-/// One run on each side: the intervals come from variation within the runs. Several: from the
-/// variation between them. The result is the same every time.
+/// Intervals cover variation between runs. With one run on each side that is known from `earlier` runs of the
+/// same load on the same machine; without them there are no intervals, and nothing is decided. The result is the
+/// same every time.
 ///
 /// # Errors
-/// When a side is empty, the workloads differ, the limit is not from 0 to 100, or a file of a run
-/// is missing or damaged.
+/// When a side is empty, the workloads differ, the limit is not from 0 to 100, earlier runs are of another load or
+/// of no use, or a file of a run is missing or damaged.
 pub fn compare(
     a: &[RunDir],
     b: &[RunDir],
+    earlier: &[RunDir],
     limit_percent: Option<f64>,
 ) -> Result<Comparison, CompareError> {
     check(a, b, limit_percent)?;
@@ -58,33 +89,77 @@ pub fn compare(
         a.iter().map(RunDir::run).collect(),
         b.iter().map(RunDir::run).collect(),
     );
-    let kind = match (a.len(), b.len()) {
-        (1, 1) => MethodKind::WithinRuns,
-        (1, _) | (_, 1) => MethodKind::BetweenTrialsOfOneSide,
-        _ => MethodKind::BetweenTrials,
-    };
     let figures = figures(&runs_a, &runs_b);
-    let intervals = match kind {
-        MethodKind::WithinRuns => within_runs(&a[0], &b[0], &figures)?,
-        _ => between_trials(&figures),
+    let (method, ranges) = match (a, b) {
+        ([one_a], [one_b]) => one_each(one_a, one_b, earlier, &figures)?,
+        _ if !earlier.is_empty() => return Err(CompareError::NotNeeded),
+        _ => {
+            let kind = if a.len() == 1 || b.len() == 1 {
+                MethodKind::BetweenTrialsOfOneSide
+            } else {
+                MethodKind::BetweenTrials
+            };
+            let method = words::method(kind, a.len(), b.len());
+            (method, between_trials(&figures))
+        }
     };
     let rows: Vec<Row> = figures
         .iter()
-        .zip(intervals)
-        .map(|(figure, interval)| row(figure, interval))
+        .zip(ranges)
+        .map(|(figure, ranges)| row(figure, ranges))
         .collect();
     let differences = differences::differences(&runs_a, &runs_b);
-    let warnings = words::warnings(&runs_a, &runs_b, &differences, &rows);
+    let warnings = words::warnings(&runs_a, &runs_b, &differences, &rows, method.kind);
     Ok(Comparison {
         schema: COMPARISON_SCHEMA.to_owned(),
-        verdict: words::verdict(&rows, limit_percent),
-        method: words::method(kind, a.len(), b.len()),
+        verdict: words::verdict(&rows, method.kind, limit_percent),
+        method,
         a: side(a),
         b: side(b),
+        earlier: side(earlier).trials,
         rows,
         differences,
         warnings,
     })
+}
+
+/// One run on each side: how the ratios vary within the runs, and between runs as far as earlier ones tell.
+fn one_each(
+    a: &RunDir,
+    b: &RunDir,
+    earlier: &[RunDir],
+    figures: &[Figure],
+) -> Result<(Method, Vec<Ranges>), CompareError> {
+    let within = within_runs(a, b, figures)?;
+    if earlier.is_empty() {
+        let ranges = within.into_iter().map(|within| Ranges {
+            between: None,
+            within,
+        });
+        return Ok((
+            words::method(MethodKind::WithinRuns, 1, 1),
+            ranges.collect(),
+        ));
+    }
+    let groups = noise::groups(&[a, b], earlier)?;
+    let noises = noise::of(figures, &groups);
+    let ranges = figures.iter().zip(&noises).zip(within);
+    let ranges = ranges.map(|((figure, noise), within)| {
+        let ratio =
+            noise.and_then(|noise| ratio_given(&figure.of_a, &figure.of_b, noise, CONFIDENCE));
+        Ranges {
+            between: ratio.map(|ratio| (ratio.low, ratio.high)),
+            within,
+        }
+    });
+    let of_throughput = figures
+        .iter()
+        .position(|f| f.statistic == Statistic::Throughput);
+    let noise = of_throughput.and_then(|place| noises[place]);
+    Ok((
+        words::method_of_earlier(earlier.len(), noise),
+        ranges.collect(),
+    ))
 }
 
 fn check(a: &[RunDir], b: &[RunDir], limit_percent: Option<f64>) -> Result<(), CompareError> {
@@ -117,16 +192,22 @@ fn side(dirs: &[RunDir]) -> Side {
     }
 }
 
-/// Ends of a ratio's interval.
+/// Ends of a range of a ratio.
 type Interval = Option<(f64, f64)>;
 
-fn row(figure: &Figure, interval: Interval) -> Row {
+/// How far a ratio is uncertain, and how far it moves within the runs.
+struct Ranges {
+    between: Interval,
+    within: Interval,
+}
+
+fn row(figure: &Figure, Ranges { between, within }: Ranges) -> Row {
     let (a, b) = (figure.a(), figure.b());
     let better = match figure.statistic {
         Statistic::Throughput => Better::Higher,
         _ => Better::Lower,
     };
-    let change = match interval {
+    let change = match between {
         None => Change::Unknown,
         Some((low, high)) if low <= 1.0 && 1.0 <= high => Change::NotShown,
         Some((low, _)) if (low > 1.0) == (better == Better::Higher) => Change::Better,
@@ -140,23 +221,23 @@ fn row(figure: &Figure, interval: Interval) -> Row {
         a,
         b,
         ratio: (a > 0.0).then(|| b / a),
-        ratio_low: interval.map(|(low, _)| low),
-        ratio_high: interval.map(|(_, high)| high),
+        ratio_low: between.map(|(low, _)| low),
+        ratio_high: between.map(|(_, high)| high),
+        within_low: within.map(|(low, _)| low),
+        within_high: within.map(|(_, high)| high),
         change,
     }
 }
 
-fn between_trials(figures: &[Figure]) -> Vec<Interval> {
-    let interval = |figure: &Figure| {
-        let positive = figure
-            .of_a
-            .iter()
-            .chain(&figure.of_b)
-            .all(|value| *value > 0.0);
-        let ratio = positive.then(|| student::ratio(&figure.of_a, &figure.of_b, CONFIDENCE))??;
-        Some((ratio.low, ratio.high))
+fn between_trials(figures: &[Figure]) -> Vec<Ranges> {
+    let ranges = |figure: &Figure| {
+        let ratio = ratio(&figure.of_a, &figure.of_b, CONFIDENCE);
+        Ranges {
+            between: ratio.map(|ratio| (ratio.low, ratio.high)),
+            within: None,
+        }
     };
-    figures.iter().map(interval).collect()
+    figures.iter().map(ranges).collect()
 }
 
 fn within_runs(a: &RunDir, b: &RunDir, figures: &[Figure]) -> Result<Vec<Interval>, RecordError> {
@@ -203,7 +284,7 @@ fn drawn(series: &Series, figures: &[Figure], seed: u64) -> Vec<Drawn> {
         })
         .collect();
     for _ in 0..DRAWS {
-        let values = evaluate(draws.next());
+        let values = evaluate(draws.draw());
         drawn
             .iter_mut()
             .zip(values)

@@ -2,20 +2,23 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tenbin_stats::Outcome;
 
 /// What [`Comparison::schema`] says in this version.
-pub const COMPARISON_SCHEMA: &str = "tenbin.comparison/1";
+pub const COMPARISON_SCHEMA: &str = "tenbin.comparison/2";
 
 /// One side's runs beside the other's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// `tenbin.comparison/1`.
+    /// `tenbin.comparison/2`.
     #[schemars(extend("const" = COMPARISON_SCHEMA))]
     pub schema: String,
     /// The runs that are the measure.
     pub a: Side,
     /// The runs that are measured against them.
     pub b: Side,
+    /// Earlier runs of this load on this machine, which say how much its runs vary; none unless given.
+    pub earlier: Vec<Trial>,
     /// The answer.
     pub verdict: Verdict,
     /// How the intervals were made, and what they can and cannot say.
@@ -65,10 +68,15 @@ pub struct Row {
     pub b: f64,
     /// B's value over A's; none when A's is 0.
     pub ratio: Option<f64>,
-    /// Lower end of the ratio's interval; none when the runs do not allow one.
+    /// Lower end of the ratio's interval, which covers variation between runs; none when that is not known.
     pub ratio_low: Option<f64>,
     /// Upper end of the ratio's interval.
     pub ratio_high: Option<f64>,
+    /// Lower end of the range over which variation within the runs alone moves the ratio; only of one trial
+    /// each. It says nothing of variation between runs.
+    pub within_low: Option<f64>,
+    /// Upper end of that range.
+    pub within_high: Option<f64>,
     /// What the interval says.
     pub change: Change,
 }
@@ -91,9 +99,9 @@ pub enum Change {
     Better,
     /// B is worse.
     Worse,
-    /// The interval holds 1: no difference is shown.
+    /// The interval contains 1: no significant difference.
     NotShown,
-    /// There is no interval.
+    /// There is no interval: not decided.
     Unknown,
 }
 
@@ -112,8 +120,11 @@ pub struct Method {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MethodKind {
-    /// One trial each: circular block bootstrap of the seconds within each.
+    /// One trial each, and nothing known of variation between runs: no intervals. Ranges within the runs are a
+    /// circular block bootstrap of their seconds.
     WithinRuns,
+    /// One trial each, and earlier runs by which variation between runs is known: Student's test of the logarithms.
+    EarlierRuns,
     /// Several trials each: Welch's test of the logarithms.
     BetweenTrials,
     /// Several trials on one side: Student's test of the logarithms, both sides taken to vary alike.
@@ -136,10 +147,10 @@ pub struct Verdict {
 pub struct Limit {
     /// What was allowed, percent of A's throughput.
     pub limit_percent: f64,
-    /// What was lost, percent; negative when B gained.
-    pub loss_percent: f64,
-    /// Whether the loss is beyond the limit.
-    pub exceeded: bool,
+    /// What was lost, percent; negative when B gained; none when A did nothing.
+    pub loss_percent: Option<f64>,
+    /// Whether it was kept, by the ratio's interval.
+    pub outcome: Outcome,
 }
 
 /// Something in which the sides differ beside their results.
@@ -156,12 +167,9 @@ pub struct Difference {
 }
 
 impl Comparison {
-    /// Whether the answer is "no": the loss of throughput is beyond the limit given.
+    /// What became of the limit on the loss of throughput; none when none was given.
     #[must_use]
-    pub fn exceeded(&self) -> bool {
-        self.verdict
-            .limit
-            .as_ref()
-            .is_some_and(|limit| limit.exceeded)
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.verdict.limit.as_ref().map(|limit| limit.outcome)
     }
 }

@@ -1,9 +1,9 @@
 //! The figures that are compared.
 
 use crate::series::{Sampled, Statistic};
-use crate::stats::mean;
 use tenbin_record::Run;
 use tenbin_record::result::Times;
+use tenbin_stats::mean;
 
 /// Name, share, and where it stands.
 type Quantile = (&'static str, f64, fn(&Times) -> f64);

@@ -1,21 +1,22 @@
 //! Comparisons of runs: what may be said of a difference, and how surely.
 //!
-//! [`compare()`] puts one side's run directories beside the other's. With one run on each side it
-//! draws both again from blocks of their seconds and says how far that moves the ratio of every
-//! figure: variation within the runs. With several it compares the trials themselves: variation
-//! between runs, which is what decides whether a difference comes again.
+//! [`compare()`] puts one side's run directories beside the other's. Only variation between runs says
+//! whether a difference comes again: it is known from several trials of a side, or from earlier runs of
+//! the same load. Of one run on each side it says how far variation within the runs moves each ratio,
+//! and decides nothing.
 
 pub mod aging;
 mod compare;
 pub mod comparison;
 mod differences;
 mod figures;
+mod noise;
 mod series;
-mod stats;
 mod words;
 
 pub use compare::{CompareError, compare};
 pub use comparison::Comparison;
+pub use tenbin_stats::Outcome;
 
 /// The JSON Schema (draft 2020-12) of a [`Comparison`] and of [`aging::Aging`], as file names and contents.
 #[must_use]

@@ -1,6 +1,5 @@
 //! A run cut into slots of time, of which it can be drawn again.
 
-use crate::stats::whole;
 use std::collections::{BTreeMap, BTreeSet};
 use tenbin_record::observation::PerTransaction;
 use tenbin_record::samples::{
@@ -8,6 +7,7 @@ use tenbin_record::samples::{
 };
 use tenbin_record::transactions::TransactionRow;
 use tenbin_record::{RecordError, RunDir, SampleRow};
+use tenbin_stats::whole;
 
 /// Most slots; a slot is a second, or longer in longer runs.
 const SLOTS: f64 = 600.0;

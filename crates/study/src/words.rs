@@ -2,30 +2,51 @@
 
 use crate::comparison::{Change, Difference, Limit, Method, MethodKind, Row, Verdict};
 use crate::differences;
-use crate::stats::{CONFIDENCE, whole};
 use std::collections::BTreeSet;
 use tenbin_record::observation::Others;
 use tenbin_record::{Run, Verdict as Judged};
+use tenbin_stats::{CONFIDENCE, Noise, Outcome, whole};
 
 pub(crate) fn method(kind: MethodKind, trials_a: usize, trials_b: usize) -> Method {
     let sentence = match kind {
-        MethodKind::WithinRuns => {
-            "One trial each: the intervals cover variation within the runs (circular block bootstrap \
-             of their seconds), not between runs; repeat both sides, in turn, to learn whether the \
-             difference comes again."
+        MethodKind::WithinRuns | MethodKind::EarlierRuns => {
+            "One trial each: it is not known how much runs of this load vary. The ranges show variation \
+             within the two runs (circular block bootstrap of their seconds), not between runs. \
+             Repeat both sides in turn, or give earlier runs of this load on this machine \
+             (--noise-from)."
                 .to_owned()
         }
         MethodKind::BetweenTrials => format!(
             "{trials_a} and {trials_b} trials: the intervals cover variation between trials (Welch's \
-             test of their logarithms, for few trials are too few to draw from, and for rank tests to \
-             say anything)."
+             t-test of their logarithms)."
         ),
         MethodKind::BetweenTrialsOfOneSide => format!(
             "{trials_a} and {trials_b} trials: the intervals cover variation between trials (Student's \
-             test of their logarithms) and take the side of one trial to vary as the other does; \
-             repeat it to know."
+             t-test of their logarithms). They assume that the side with one trial varies as the other \
+             does; repeat that side to check."
         ),
     };
+    with(kind, sentence)
+}
+
+/// One trial each, beside earlier runs; `noise` is that of throughput.
+pub(crate) fn method_of_earlier(runs: usize, noise: Option<Noise>) -> Method {
+    let varies = noise.map_or_else(String::new, |noise| {
+        format!(
+            ", by which throughput varies by {} % from run to run (standard deviation, {} degrees of freedom)",
+            percent(100.0 * noise.variance.sqrt()),
+            noise.freedom
+        )
+    });
+    let sentence = format!(
+        "One trial each, and {runs} earlier runs of this load on this machine{varies}: the intervals \
+         cover variation between runs (Student's t-test of their logarithms) and assume that both sides vary \
+         as the earlier runs do."
+    );
+    with(MethodKind::EarlierRuns, sentence)
+}
+
+fn with(kind: MethodKind, sentence: String) -> Method {
     Method {
         kind,
         confidence_percent: 100.0 * CONFIDENCE,
@@ -34,7 +55,7 @@ pub(crate) fn method(kind: MethodKind, trials_a: usize, trials_b: usize) -> Meth
 }
 
 /// The verdict rests on throughput alone: of twenty intervals, one misses by chance.
-pub(crate) fn verdict(rows: &[Row], limit_percent: Option<f64>) -> Verdict {
+pub(crate) fn verdict(rows: &[Row], kind: MethodKind, limit_percent: Option<f64>) -> Verdict {
     let Some(row) = rows.iter().find(|row| row.id == "throughput") else {
         let sentence = "The runs have no throughput to compare.".to_owned();
         return Verdict {
@@ -43,14 +64,14 @@ pub(crate) fn verdict(rows: &[Row], limit_percent: Option<f64>) -> Verdict {
             limit: None,
         };
     };
-    let mut sentence = throughput(row);
-    let limit = limit_percent.zip(row.ratio).map(|(limit_percent, ratio)| {
-        let loss_percent = 100.0 * (1.0 - ratio);
-        Limit {
-            limit_percent,
-            loss_percent,
-            exceeded: loss_percent > limit_percent,
-        }
+    let mut sentence = throughput(row, kind);
+    let limit = limit_percent.map(|limit_percent| Limit {
+        limit_percent,
+        loss_percent: row.ratio.map(loss_percent),
+        outcome: Outcome::of_ratio(
+            row.ratio_low.zip(row.ratio_high),
+            1.0 - limit_percent / 100.0,
+        ),
     });
     if let Some(limit) = &limit {
         sentence.push(' ');
@@ -63,39 +84,62 @@ pub(crate) fn verdict(rows: &[Row], limit_percent: Option<f64>) -> Verdict {
     }
 }
 
-fn throughput(row: &Row) -> String {
+fn loss_percent(ratio: f64) -> f64 {
+    100.0 * (1.0 - ratio)
+}
+
+fn throughput(row: &Row, kind: MethodKind) -> String {
     let (a, b, unit) = (number(row.a), number(row.b), &row.unit);
     let Some(ratio) = row.ratio else {
         return format!("A did 0 {unit}, B {b}: there is no ratio of them.");
     };
     let percent = percent((100.0 * (ratio - 1.0)).abs());
     let direction = if ratio < 1.0 { "less" } else { "more" };
-    let interval = interval(row).map_or_else(
-        || {
-            "no interval: the runs are too short for one, or their transactions were not recorded"
-                .to_owned()
-        },
-        |interval| format!("B/A {ratio:.3}, {interval}"),
-    );
-    match row.change {
-        Change::NotShown => {
-            format!("No difference in throughput is shown: B did {b} {unit}, A {a} ({interval}).")
+    match (row.change, interval(row)) {
+        (Change::NotShown, Some(interval)) => format!(
+            "No significant difference in throughput: B {b} {unit}, A {a} (B/A {ratio:.3}, {interval})."
+        ),
+        (_, Some(interval)) => format!(
+            "B did {b} {unit}, {percent} % {direction} than A's {a} (B/A {ratio:.3}, {interval})."
+        ),
+        (_, None) => {
+            let why = match kind {
+                MethodKind::WithinRuns => "one run of each side does not tell how much runs vary",
+                _ => "there is no interval",
+            };
+            format!(
+                "Not decided: B did {b} {unit}, {percent} % {direction} than A's {a} (B/A {ratio:.3}), but {why}."
+            )
         }
-        _ => format!("B did {b} {unit}, {percent} % {direction} than A's {a} ({interval})."),
     }
 }
 
 fn kept(limit: &Limit, row: &Row) -> String {
-    let (loss, allowed) = (percent(limit.loss_percent), limit.limit_percent);
-    let worst = row.ratio_low.map(|low| 100.0 * (1.0 - low));
-    match worst {
-        _ if limit.exceeded => format!("The loss of {loss} % is beyond the limit of {allowed} %."),
-        Some(worst) if worst > limit.limit_percent => format!(
-            "That is within the limit of {allowed} %, but the interval reaches a loss of {} %.",
-            percent(worst)
-        ),
-        _ => format!("That is within the limit of {allowed} %."),
+    let allowed = limit.limit_percent;
+    match limit.outcome {
+        Outcome::Exceeded => {
+            let loss = limit.loss_percent.map_or_else(String::new, percent);
+            format!("The loss of {loss} % is beyond the limit of {allowed} %.")
+        }
+        Outcome::Kept => format!("That is within the limit of {allowed} %."),
+        Outcome::NotDecided => match interval_of_loss(row) {
+            Some(reach) => format!(
+                "The limit of {allowed} % is not decided: the interval reaches from {reach}. More trials narrow it."
+            ),
+            None => format!("The limit of {allowed} % is not decided."),
+        },
     }
+}
+
+/// From the least loss to the greatest.
+fn interval_of_loss(row: &Row) -> Option<String> {
+    let side = |ratio: f64| {
+        let loss = loss_percent(ratio);
+        let kind = if loss < 0.0 { "gain" } else { "loss" };
+        format!("a {kind} of {} %", percent(loss.abs()))
+    };
+    let (low, high) = row.ratio_low.zip(row.ratio_high)?;
+    Some(format!("{} to {}", side(high), side(low)))
 }
 
 /// The first few names, and how many more there are.
@@ -114,6 +158,7 @@ pub(crate) fn warnings(
     b: &[&Run],
     differences: &[Difference],
     rows: &[Row],
+    kind: MethodKind,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     let choice = |d: &&Difference| d.because.is_none() && !differences::is_drawn(&d.field);
@@ -124,7 +169,7 @@ pub(crate) fn warnings(
         .collect();
     if own.len() > 1 {
         warnings.push(format!(
-            "the sides differ in {} things ({}): a difference between their results is not to be put down to one of them",
+            "the sides differ in {} things ({}): the difference cannot be attributed to any one of them",
             own.len(),
             some(&own)
         ));
@@ -141,13 +186,12 @@ pub(crate) fn warnings(
             warnings.extend(flaws(run).map(|flaw| format!("{name} ({}): {flaw}", run.run.id)));
         }
     }
-    if rows
-        .iter()
-        .any(|row| row.id == "throughput" && row.change == Change::Unknown)
+    if kind != MethodKind::WithinRuns
+        && rows
+            .iter()
+            .any(|row| row.id == "throughput" && row.change == Change::Unknown)
     {
-        warnings.push(
-            "no interval could be made: nothing tells this difference from chance".to_owned(),
-        );
+        warnings.push("there is no interval, so this difference may be chance".to_owned());
     }
     let metrics: BTreeSet<&str> = a
         .iter()
@@ -168,7 +212,7 @@ pub(crate) fn warnings(
 fn flaws(run: &Run) -> impl Iterator<Item = String> {
     let mut flaws = Vec::new();
     if run.run.interrupted {
-        flaws.push("it was interrupted, its result is a partial one".to_owned());
+        flaws.push("it was interrupted; the result is partial".to_owned());
     }
     let failed = run
         .result
@@ -178,7 +222,7 @@ fn flaws(run: &Run) -> impl Iterator<Item = String> {
     let failed: Vec<&str> = failed.map(|check| check.condition.as_str()).collect();
     if !failed.is_empty() {
         flaws.push(format!(
-            "its data did not come out right ({})",
+            "its consistency checks failed ({})",
             failed.join(", ")
         ));
     }
@@ -190,7 +234,7 @@ fn flaws(run: &Run) -> impl Iterator<Item = String> {
         .sum();
     if errors > 0 {
         flaws.push(format!(
-            "{errors} of its transactions failed or never ended"
+            "{errors} of its transactions failed or had no answer"
         ));
     }
     if run
@@ -206,7 +250,7 @@ fn flaws(run: &Run) -> impl Iterator<Item = String> {
         && others.programs.max(others.hypervisor) >= Others::MUCH
     {
         flaws.push(format!(
-            "others used its machine, too: other programs {:.0} % of the processors' time, the host {:.0} %",
+            "its machine was shared: other programs {:.0} % of the processors' time, the host {:.0} %",
             100.0 * others.programs,
             100.0 * others.hypervisor
         ));

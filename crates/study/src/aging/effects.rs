@@ -1,8 +1,8 @@
 //! From trials to what aging does.
 
 use super::{Effect, Figure, MeanReads, Mode, Query, RelationEffect, Side, Trial, source};
-use crate::stats::{CONFIDENCE, mean, student};
 use std::collections::{BTreeMap, BTreeSet};
+use tenbin_stats::{CONFIDENCE, mean};
 
 /// Every figure of every query and mode that has a whole pair. A trial without its partner does not count.
 #[must_use]
@@ -74,7 +74,7 @@ fn effect(pairs: &[(&Trial, &Trial)], mode: Mode, query: Query, figure: Figure) 
         let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         mean(&logarithms).exp()
     };
-    let ratio = student::paired(&fresh, &aged, CONFIDENCE);
+    let ratio = tenbin_stats::paired(&fresh, &aged, CONFIDENCE);
     let interval = ratio.filter(|_| pairs.len() > 1);
     Effect {
         query,

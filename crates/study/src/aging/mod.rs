@@ -210,7 +210,7 @@ pub struct Trial {
     pub reads: Flow,
     /// The same by relation, and by purpose in brackets for what is none.
     pub relations: BTreeMap<String, Flow>,
-    /// Other reads of the disks meanwhile: count and bytes.
+    /// Other reads meanwhile of the disks that the server read: count and bytes.
     pub elsewhere: Flow,
     /// The server's answer.
     pub answer: String,

@@ -1,7 +1,7 @@
 use crate::made::{TRUTH, Truth, run};
 use tenbin_record::{Run, RunDir};
 use tenbin_study::comparison::{Change, Comparison, MethodKind, Row};
-use tenbin_study::{CompareError, compare, schemas};
+use tenbin_study::{CompareError, Outcome, compare, schemas};
 
 fn row<'a>(comparison: &'a Comparison, id: &str) -> &'a Row {
     comparison.rows.iter().find(|row| row.id == id).unwrap()
@@ -17,18 +17,14 @@ fn pair(a: Truth, b: Truth, change: impl FnOnce(&mut Run)) -> (tempfile::TempDir
 
 fn compared(a: Truth, b: Truth) -> Comparison {
     let (_home, a, b) = pair(a, b, |_| {});
-    compare(&[a], &[b], None).unwrap()
+    compare(&[a], &[b], &[], None).unwrap()
 }
 
 #[test]
-fn a_run_with_itself_is_one_and_shows_no_difference() {
+fn one_run_each_decides_nothing_and_shows_how_it_varies_within() {
     let (_home, a, _) = pair(TRUTH, TRUTH, |_| {});
-    let comparison = compare(
-        std::slice::from_ref(&a),
-        std::slice::from_ref(&a),
-        Some(0.0),
-    )
-    .unwrap();
+    let a = std::slice::from_ref(&a);
+    let comparison = compare(a, a, &[], Some(0.0)).unwrap();
     assert_eq!(comparison.differences, []);
     assert!(comparison.warnings.is_empty(), "{:?}", comparison.warnings);
     assert_eq!(comparison.rows.len(), 1 + 5 * 3 + 3);
@@ -38,22 +34,47 @@ fn a_run_with_itself_is_one_and_shows_no_difference() {
             Some(1.0_f64.to_bits()),
             "{row:?}"
         );
-        assert_eq!(row.change, Change::NotShown, "{row:?}");
-        let (low, high) = (row.ratio_low.unwrap(), row.ratio_high.unwrap());
+        assert_eq!(
+            (row.change, row.ratio_low, row.ratio_high),
+            (Change::Unknown, None, None)
+        );
+        let (low, high) = (row.within_low.unwrap(), row.within_high.unwrap());
         assert!(
             low < 1.0 && 1.0 < high || row.id.ends_with("cpu_us") || row.id == "wal_bytes",
             "{row:?}"
         );
     }
-    assert!(!comparison.exceeded());
+    assert_eq!(comparison.outcome(), Some(Outcome::NotDecided));
     assert_eq!(comparison.method.kind, MethodKind::WithinRuns);
     assert!(comparison.method.sentence.contains("not between runs"));
 }
 
-/// Intervals are meant to hold the truth 95 times of 100. Those of so short runs (40 s, with seconds
-/// that depend on each other) hold it somewhat less often: see the bounds.
+/// A fifth less, in long runs that hardly vary within: between runs it may still be chance.
 #[test]
-fn intervals_hold_the_truth_about_as_often_as_they_say() {
+fn one_run_each_is_not_decided_however_steady_the_runs_are() {
+    let b = Truth {
+        rate: 80.0,
+        seed: 2,
+        ..TRUTH
+    };
+    let (_home, a, b) = pair(TRUTH, b, |_| {});
+    let comparison = compare(&[a], &[b], &[], Some(3.0)).unwrap();
+    let throughput = row(&comparison, "throughput");
+    assert!(throughput.within_high.unwrap() < 0.97, "{throughput:?}");
+    assert_eq!(throughput.change, Change::Unknown);
+    assert_eq!(comparison.outcome(), Some(Outcome::NotDecided));
+    let sentence = &comparison.verdict.sentence;
+    assert!(sentence.starts_with("Not decided: B did"), "{sentence}");
+    assert!(
+        sentence.ends_with("The limit of 3 % is not decided."),
+        "{sentence}"
+    );
+}
+
+/// Ranges within runs are meant to hold the truth 95 times of 100 where nothing varies between runs. Those of so
+/// short runs (40 s, with seconds that depend on each other) hold it somewhat less often: see the bounds.
+#[test]
+fn ranges_within_runs_hold_the_truth_about_as_often_as_they_say() {
     let a = Truth {
         seconds: 40,
         rate: 60.0,
@@ -89,12 +110,13 @@ fn intervals_hold_the_truth_about_as_often_as_they_say() {
         );
         for (held, (id, truth)) in held.iter_mut().zip(truths) {
             let row = row(&comparison, id);
-            *held += u32::from((row.ratio_low.unwrap()..=row.ratio_high.unwrap()).contains(&truth));
+            *held +=
+                u32::from((row.within_low.unwrap()..=row.within_high.unwrap()).contains(&truth));
         }
         // Sampled once a second, without noise of its own: only the edges of the interval are blurred.
         let cpu = row(&comparison, "server_cpu_us");
         assert!((cpu.ratio.unwrap() - 1.25).abs() < 0.02, "{cpu:?}");
-        assert_eq!(cpu.change, Change::Worse, "{cpu:?}");
+        assert!(cpu.within_low.unwrap() > 1.0, "{cpu:?}");
     }
     assert!(
         held.iter().all(|held| *held >= 20) && held.iter().sum::<u32>() >= 88,
@@ -103,73 +125,13 @@ fn intervals_hold_the_truth_about_as_often_as_they_say() {
 }
 
 #[test]
-fn large_differences_are_shown_and_turn_over_with_the_sides() {
-    let b = Truth {
-        rate: 80.0,
-        response_ms: 8.0,
-        seed: 2,
-        ..TRUTH
-    };
-    let (there, back) = (compared(TRUTH, b), compared(b, TRUTH));
-    for id in ["throughput", "response_ms.new_order.p90"] {
-        assert_eq!(row(&there, id).change, Change::Worse);
-        assert_eq!(row(&back, id).change, Change::Better);
-        let product = row(&there, id).ratio.unwrap() * row(&back, id).ratio.unwrap();
-        assert!((product - 1.0).abs() < 1e-9);
-    }
-}
-
-#[test]
 fn the_same_runs_give_the_same_answer() {
     let (_home, a, b) = pair(TRUTH, Truth { seed: 2, ..TRUTH }, |_| {});
     let (a, b) = (&[a][..], &[b][..]);
-    assert_eq!(compare(a, b, None).unwrap(), compare(a, b, None).unwrap());
-}
-
-#[test]
-fn a_loss_beyond_the_limit_is_a_no() {
-    let (_home, a, b) = pair(
-        TRUTH,
-        Truth {
-            rate: 80.0,
-            seed: 2,
-            ..TRUTH
-        },
-        |_| {},
+    assert_eq!(
+        compare(a, b, &[], None).unwrap(),
+        compare(a, b, &[], None).unwrap()
     );
-    let (a, b) = (&[a][..], &[b][..]);
-    let beyond = compare(a, b, Some(5.0)).unwrap();
-    assert!(beyond.exceeded());
-    assert!(
-        beyond
-            .verdict
-            .sentence
-            .contains("is beyond the limit of 5 %"),
-        "{}",
-        beyond.verdict.sentence
-    );
-    let within = compare(a, b, Some(50.0)).unwrap();
-    assert!(!within.exceeded());
-    assert!(
-        within
-            .verdict
-            .sentence
-            .ends_with("That is within the limit of 50 %."),
-        "{}",
-        within.verdict.sentence
-    );
-    let loss = 100.0 * (1.0 - row(&within, "throughput").ratio.unwrap());
-    let close = compare(a, b, Some(loss + 0.1)).unwrap();
-    assert!(!close.exceeded());
-    assert!(
-        close
-            .verdict
-            .sentence
-            .contains("but the interval reaches a loss of"),
-        "{}",
-        close.verdict.sentence
-    );
-    assert!(!compare(b, a, Some(0.0)).unwrap().exceeded());
 }
 
 #[test]
@@ -180,7 +142,7 @@ fn what_differs_is_listed_and_too_much_is_warned_of() {
         run.host.disks[0].free_bytes = 1;
     };
     let (_home, a, b) = pair(TRUTH, TRUTH, change);
-    let one = compare(std::slice::from_ref(&a), &[b], None).unwrap();
+    let one = compare(std::slice::from_ref(&a), &[b], &[], None).unwrap();
     let fields = |c: &Comparison| {
         c.differences
             .iter()
@@ -211,7 +173,7 @@ fn what_differs_is_listed_and_too_much_is_warned_of() {
         run.host.disks[0].scheduler = Some("mq-deadline".into());
     };
     let (_other, _, b) = pair(TRUTH, TRUTH, change);
-    let many = compare(&[a], &[b], None).unwrap();
+    let many = compare(&[a], &[b], &[], None).unwrap();
     let because: Vec<_> = many
         .differences
         .iter()
@@ -251,7 +213,7 @@ fn a_pooler_is_one_choice() {
         let home = tempfile::tempdir().unwrap();
         let a = run(&home.path().join("a"), TRUTH, |run| run.via = a);
         let b = run(&home.path().join("b"), TRUTH, |run| run.via = b);
-        let differences = compare(&[a], &[b], None).unwrap().differences;
+        let differences = compare(&[a], &[b], &[], None).unwrap().differences;
         let lines = differences
             .iter()
             .map(|d| format!("{}: {} / {}", d.field, d.a, d.b));
@@ -292,11 +254,11 @@ fn doubtful_runs_are_said_to_be_so() {
         other_programs.cpu = cpu(10.0);
     };
     let (_home, a, b) = pair(TRUTH, TRUTH, change);
-    let warnings = compare(&[a], &[b], None).unwrap().warnings.join("\n");
+    let warnings = compare(&[a], &[b], &[], None).unwrap().warnings.join("\n");
     for part in [
         "B (0a1b2c3d): 3 of its transactions failed",
         "not observed without gaps",
-        "B (0a1b2c3d): others used its machine, too: other programs 25 %",
+        "B (0a1b2c3d): its machine was shared: other programs 25 %",
         "different metrics: NOPM, tpmC",
     ] {
         assert!(warnings.contains(part), "{part}: {warnings}");
@@ -326,7 +288,7 @@ fn trials_are_compared_with_each_other_and_their_order_is_watched() {
         trials(&home, "a", 100.0, &[1, 3, 5]),
         trials(&home, "b", 70.0, &[2, 4, 6]),
     );
-    let turns = compare(&a, &b, None).unwrap();
+    let turns = compare(&a, &b, &[], None).unwrap();
     assert_eq!(turns.method.kind, MethodKind::BetweenTrials);
     assert!(
         turns.method.sentence.starts_with("3 and 3 trials"),
@@ -356,7 +318,7 @@ fn trials_are_compared_with_each_other_and_their_order_is_watched() {
         trials(&home, "c", 100.0, &[1, 2, 3]),
         trials(&home, "d", 70.0, &[4, 5, 6]),
     );
-    let blocks = compare(&a, &b, None).unwrap();
+    let blocks = compare(&a, &b, &[], None).unwrap();
     assert!(
         blocks
             .warnings
@@ -366,7 +328,7 @@ fn trials_are_compared_with_each_other_and_their_order_is_watched() {
         blocks.warnings
     );
 
-    let lopsided = compare(&a[..1], &b, None).unwrap();
+    let lopsided = compare(&a[..1], &b, &[], None).unwrap();
     assert_eq!(lopsided.method.kind, MethodKind::BetweenTrialsOfOneSide);
     assert_eq!(row(&lopsided, "throughput").change, Change::Worse);
 }
@@ -375,43 +337,38 @@ fn trials_are_compared_with_each_other_and_their_order_is_watched() {
 fn without_transactions_there_is_no_interval_and_that_is_said() {
     let (_home, a, b) = pair(TRUTH, TRUTH, |_| {});
     std::fs::remove_file(b.path().join("transactions.parquet")).unwrap();
-    let comparison = compare(&[a], &[b], None).unwrap();
+    let comparison = compare(&[a], &[b], &[], None).unwrap();
     assert!(
         comparison
             .rows
             .iter()
             .all(|row| row.change == Change::Unknown && row.ratio_low.is_none())
     );
-    assert!(comparison.warnings[0].contains("nothing tells this difference from chance"));
-    assert!(
-        comparison.verdict.sentence.contains("no interval"),
-        "{}",
-        comparison.verdict.sentence
-    );
+    assert!(comparison.rows.iter().all(|row| row.within_low.is_none()));
 }
 
 #[test]
 fn what_cannot_be_compared_is_refused() {
     let (_home, a, b) = pair(TRUTH, TRUTH, |run| run.workload.name = "tpcb".into());
     let (a, b) = (&[a][..], &[b][..]);
-    let error = compare(a, b, None).unwrap_err().to_string();
+    let error = compare(a, b, &[], None).unwrap_err().to_string();
     assert!(
         error.contains("ran tpcc") && error.contains("ran tpcb"),
         "{error}"
     );
     assert!(matches!(
-        compare(a, &[], None),
+        compare(a, &[], &[], None),
         Err(CompareError::NoRuns('B'))
     ));
     for limit in [-1.0, 101.0, f64::NAN] {
         assert!(matches!(
-            compare(a, a, Some(limit)),
+            compare(a, a, &[], Some(limit)),
             Err(CompareError::Limit(_))
         ));
     }
     let file = a[0].path().join("transactions.parquet");
     std::fs::write(&file, "PAR1").unwrap();
-    let error = compare(a, a, None).unwrap_err().to_string();
+    let error = compare(a, a, &[], None).unwrap_err().to_string();
     assert!(error.contains("transactions.parquet is damaged"), "{error}");
 }
 
@@ -423,37 +380,4 @@ fn a_comparison_fits_its_schema() {
     assert!(validator.is_valid(&comparison));
     comparison["rows"][0]["change"] = "Worse".into();
     assert!(!validator.is_valid(&comparison));
-}
-
-#[test]
-fn the_verdict_is_a_sentence_of_the_figures() {
-    let (_home, a, b) = pair(
-        TRUTH,
-        Truth {
-            rate: 80.0,
-            seed: 2,
-            ..TRUTH
-        },
-        |_| {},
-    );
-    let comparison = compare(&[a], &[b], Some(5.0)).unwrap();
-    let row = row(&comparison, "throughput");
-    let (ratio, low, high) = (
-        row.ratio.unwrap(),
-        row.ratio_low.unwrap(),
-        row.ratio_high.unwrap(),
-    );
-    let grouped = |value: f64| {
-        let digits = format!("{value:.0}");
-        let (thousands, rest) = digits.split_at(digits.len() - 3);
-        format!("{thousands},{rest}")
-    };
-    let loss = 100.0 * (1.0 - ratio);
-    let expected = format!(
-        "B did {} NOPM, {loss:.1} % less than A's {} (B/A {ratio:.3}, {low:.3} to {high:.3}). \
-         The loss of {loss:.1} % is beyond the limit of 5 %.",
-        grouped(row.b),
-        grouped(row.a)
-    );
-    assert_eq!(comparison.verdict.sentence, expected);
 }
