@@ -120,14 +120,26 @@ INLINE u64 wake(void)
 	return ring_query(&EVENTS, RING_QUERY_UNREAD) >= WAKE_BYTES ? RING_FORCE_WAKEUP : RING_NO_WAKEUP;
 }
 
-INLINE bool wanted_place(u32 dev, u64 sector)
+#define OP_WRITE 1 // enum req_op, the same since Linux 4.10
+#define OP_FLUSH 2
+
+// A flush is of the whole disk: it has no sector (the kernel says -1), and is wanted with any part of it.
+INLINE bool is_flush(struct request *rq)
+{
+	return (rq->cmd_flags & 0xff) == OP_FLUSH;
+}
+
+INLINE bool wanted_place(struct request *rq, u32 dev)
 {
 	if (!RANGES)
 		return 1;
+	u64 sector = rq->__sector;
+	bool anywhere = is_flush(rq);
 	for (u32 i = 0; i < 16 && i < RANGES; i++) {
 		u32 key = i;
 		struct range *range = map_lookup(&DEVICES, &key);
-		if (range && range->dev == dev && sector >= range->first && sector < range->end)
+		if (range && range->dev == dev &&
+		    (anywhere || (sector >= range->first && sector < range->end)))
 			return 1;
 	}
 	return 0;
@@ -269,6 +281,22 @@ INLINE u32 tell_process(void)
 #define TMPFS_MAGIC 0x01021994
 #define HUGETLBFS_MAGIC 0x958458f6
 
+// Whether a bio's next page is one of those that the page cache writes back. If not, a process has part of
+// a file mapped and writes it to another file past the page cache, as PostgreSQL does with the zeroes in
+// its program.
+INLINE bool under_writeback(struct bio *bio)
+{
+	struct bio_vec *vecs = READ(bio, bi_io_vec);
+	u64 index = READ(bio, bi_iter.bi_idx);
+	struct bio_vec *vec = (void *)vecs + index * SIZE_OF(struct bio_vec);
+	u64 page = (u64)READ(vec, bv_page);
+	u64 head = READ((struct page *)page, compound_head);
+	u64 flags = 0;
+	// The first word of every page; its type has changed, and so has no offset to ask for.
+	read_kernel(&flags, sizeof(flags), (void *)(head & 1 ? head - 1 : page));
+	return flags >> ENUM(enum pageflags, PG_writeback) & 1;
+}
+
 INLINE void tell_host(struct request *rq, struct io *io)
 {
 	struct bio *bio = rq->bio;
@@ -282,6 +310,9 @@ INLINE void tell_host(struct request *rq, struct io *io)
 	struct inode *inode = host_of(mapping);
 	if (!inode)
 		return;
+	bool block_device = (READ(inode, i_mode) & S_IFMT) == S_IFBLK;
+	if (!block_device && (rq->cmd_flags & 0xff) == OP_WRITE && !under_writeback(bio))
+		return;
 	struct super_block *fs = READ(inode, i_sb);
 	u64 magic = READ(fs, s_magic);
 	if (magic == TMPFS_MAGIC || magic == HUGETLBFS_MAGIC)
@@ -290,7 +321,7 @@ INLINE void tell_host(struct request *rq, struct io *io)
 	io->file.fs_dev = READ(fs, s_dev);
 	io->file.generation = READ(inode, i_generation);
 	io->offset = offset;
-	if ((READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
+	if (block_device) {
 		io->host = HOST_DEVICE;
 		return;
 	}
@@ -304,7 +335,7 @@ INLINE struct io describe(struct request *rq, u32 dev)
 	struct io io = {
 		.record = RECORD_IO,
 		.dev = dev,
-		.sector = rq->__sector,
+		.sector = is_flush(rq) ? 0 : rq->__sector,
 		.bytes = rq->__data_len,
 		.flags = flags_of(rq->cmd_flags),
 	};
@@ -330,7 +361,7 @@ int issue(u64 *arguments)
 {
 	struct request *rq = (void *)arguments[0];
 	u32 dev = dev_of(rq);
-	if (!wanted_place(dev, rq->__sector) || !wanted_process())
+	if (!wanted_place(rq, dev) || !wanted_process())
 		return 0;
 	u64 key = (u64)rq;
 	struct io *before = map_lookup(&IN_FLIGHT, &key);
@@ -354,13 +385,19 @@ int issue(u64 *arguments)
 }
 
 // Records an I/O at its completion that was not seen to begin; not one from before the trace.
-// One process's I/Os cannot be told here. Without data it may be the end of a flush, seen twice.
+// One process's I/Os cannot be told here.
+//
+// Who asks for a flush sends a write without data, or with data and a mark. The kernel issues a request
+// of its own to flush (OP_FLUSH, block/blk-flush.c), for several who ask at once, and reports the
+// completion of theirs as well, without data: that one was never issued and is no I/O.
 INLINE void unbegun(struct request *rq, u32 error)
 {
 	u32 first = 0;
 	u64 *started = map_lookup(&STARTED, &first);
 	u32 dev = dev_of(rq);
-	if (ROOT_PID || !rq->bio || !wanted_place(dev, rq->__sector))
+	if (ROOT_PID || !wanted_place(rq, dev))
+		return;
+	if (!is_flush(rq) && (!rq->bio || !rq->__data_len))
 		return;
 	if (!started || !*started || rq->start_time_ns < *started)
 		return;

@@ -178,4 +178,8 @@ enum req_flag_bits {
 	__REQ_SWAP = 24,
 };
 
+enum pageflags {
+	PG_writeback = 1,
+};
+
 #pragma clang attribute pop

@@ -23,7 +23,7 @@ pub struct Cluster {
     version: String,
     config: Option<postgres::Config>,
     /// Bytes of a block, and blocks of a segment.
-    pub(crate) block_bytes: u64,
+    block_bytes: u64,
     pub(crate) segment_blocks: u64,
 }
 
@@ -102,6 +102,12 @@ impl Cluster {
     #[must_use]
     pub fn data(&self) -> &Path {
         &self.data
+    }
+
+    /// Bytes of a block.
+    #[must_use]
+    pub fn block_bytes(&self) -> u64 {
+        self.block_bytes
     }
 
     /// `PG_VERSION`.

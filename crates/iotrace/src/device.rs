@@ -165,6 +165,32 @@ pub(crate) fn is_mounted(dev: u32) -> bool {
     })
 }
 
+/// Whether the file system of this number lies on a disk: on all of it, on a part, or on a device that
+/// hands its I/O to it. Where that cannot be told (a file system of several disks, as btrfs may be) it may.
+pub(crate) fn holds(disk: u32, fs_dev: u32) -> bool {
+    let below = disks_below(fs_dev, 0);
+    below.is_empty() || below.contains(&disk)
+}
+
+/// Devices above devices that are followed.
+const LAYERS_MAX: usize = 8;
+
+/// The disks that a device's I/O may go to; none when it is no block device.
+fn disks_below(dev: u32, layer: usize) -> Vec<u32> {
+    let Some(place) = place(dev) else {
+        return Vec::new();
+    };
+    let mut found = vec![place.dev];
+    let slaves = fs::read_dir(sysfs(place.dev).join("slaves"));
+    for slave in slaves.into_iter().flatten().flatten() {
+        let number = read(slave.path().join("dev")).and_then(|text| parsed(&text));
+        if let Some(number) = number.filter(|_| layer < LAYERS_MAX) {
+            found.extend(disks_below(number, layer + 1));
+        }
+    }
+    found
+}
+
 /// The number under which the kernel itself knows the file system that holds `path`, which is absolute
 /// and free of links. On btrfs `stat` tells another, one for each subvolume.
 pub(crate) fn of_mount(path: &Path) -> Option<u32> {
@@ -207,6 +233,25 @@ mod tests {
         assert_eq!(number(kernel_dev(7, 300)), "7:300");
         // A disk that cannot be there keeps its number for a name.
         assert_eq!(name(kernel_dev(4095, 5)), "4095:5");
+    }
+
+    /// Every disk that is there holds what is on itself and none of the others' file systems.
+    #[test]
+    fn a_file_system_lies_on_its_own_disk() {
+        let disks: Vec<u32> = fs::read_dir("/sys/block")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|disk| disk.path().join("mq").exists())
+            .filter_map(|disk| read(disk.path().join("dev")).and_then(|text| parsed(&text)))
+            .collect();
+        for one in &disks {
+            for other in &disks {
+                assert_eq!(holds(*one, *other), one == other);
+            }
+            // btrfs and its like have numbers of no device.
+            assert!(holds(*one, kernel_dev(0, 31)));
+        }
     }
 
     #[test]

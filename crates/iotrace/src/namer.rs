@@ -36,6 +36,15 @@ pub(crate) struct Namer {
 struct Disk {
     name: Text,
     mounted: bool,
+    /// By file system, whether it lies on this disk, as far as that was asked.
+    holds: HashMap<u32, bool>,
+}
+
+impl Disk {
+    fn holds(&mut self, dev: u32, fs_dev: u32) -> bool {
+        let known = self.holds.entry(fs_dev);
+        *known.or_insert_with(|| device::holds(dev, fs_dev))
+    }
 }
 
 impl Namer {
@@ -93,7 +102,7 @@ impl Namer {
         Text::clone(self.processes.get(&pid).unwrap_or(&self.unnamed))
     }
 
-    fn disk(&mut self, dev: u32) -> &Disk {
+    fn disk(&mut self, dev: u32) -> &mut Disk {
         let described = &mut self.described;
         self.devices.entry(dev).or_insert_with(|| {
             let name = device::name(dev);
@@ -101,6 +110,7 @@ impl Namer {
             Disk {
                 name: name.into(),
                 mounted: device::is_mounted(dev),
+                holds: HashMap::new(),
             }
         })
     }
@@ -109,6 +119,12 @@ impl Namer {
     pub(crate) fn row(&mut self, io: &Io, process: Text, start_ns: u64) -> (IoRow, Option<Text>) {
         let disk = self.disk(io.dev);
         let (device, mounted) = (Text::clone(&disk.name), disk.mounted);
+        // A page of a file on another disk is the memory that is read into or written from, past the
+        // page cache: a program's constants, or the file on the file system of a loop device.
+        let host = match io.host {
+            Host::File(key, _) if !disk.holds(io.dev, key.fs_dev) => Host::Unknown,
+            host => host,
+        };
         let spelled = || Text::from(io.flags.rwbs());
         let flags = Text::clone(
             self.flags
@@ -134,7 +150,7 @@ impl Namer {
             block: None,
             mixed: io.flags.has(Flags::MIXED),
         };
-        let counted = match io.host {
+        let counted = match host {
             Host::File(key, offset) => {
                 row.evidence = Evidence::Page;
                 row.purpose = Purpose::File;
@@ -177,7 +193,7 @@ impl Namer {
         let relation = file.relation.as_ref()?;
         let (block_bytes, segment_blocks) =
             self.cluster.as_ref().map_or((8192, 131_072), |cluster| {
-                (cluster.block_bytes, cluster.segment_blocks)
+                (cluster.block_bytes(), cluster.segment_blocks)
             });
         let name = self.catalogue.name(&relation.key);
         row.relation = Some(name.unwrap_or_else(|| Text::clone(&relation.key)));
@@ -193,11 +209,10 @@ fn plain_purpose(io: &Io, mounted: bool) -> Purpose {
         return Purpose::Swap;
     }
     match io.host {
+        _ if io.flags.operation() == Operation::Flush => Purpose::Device,
         Host::Device if mounted => Purpose::Metadata,
         Host::Device => Purpose::Device,
         _ if io.flags.has(Flags::META) => Purpose::Metadata,
-        // Moves nothing, but has the disk put down what it holds.
-        _ if io.bytes == 0 && mounted => Purpose::Metadata,
         _ => Purpose::Unknown,
     }
 }

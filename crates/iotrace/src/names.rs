@@ -138,9 +138,22 @@ fn by_layout(parts: &[(u64, String)]) -> FileName {
     found
 }
 
-/// Timeline, log and segment, eight hexadecimal digits each.
+/// Whether the server names files of its log so: `00000001000000000000000A` (timeline, log and segment),
+/// the same with `.partial` or `.00000028.backup`, `00000002.history`, segments being made or restored,
+/// and files about these (`archive_status`, `summaries`).
 fn is_wal_name(name: &str) -> bool {
-    name.len() == 24 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
+    let stem = name.split('.').next().unwrap_or_default();
+    let hexadecimal = stem.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match stem {
+        "xlogtemp" | "RECOVERYXLOG" | "RECOVERYHISTORY" => true,
+        _ if !hexadecimal => false,
+        _ => match stem.len() {
+            24 => true,
+            8 => name.contains(".history"),
+            40 => name.ends_with(".summary"),
+            _ => false,
+        },
+    }
 }
 
 /// Which relation a path from the data directory is of: `base/5/16384_fsm.2`, `global/1262`,
@@ -198,6 +211,28 @@ mod tests {
         generation: 1,
     };
     const OWN: Folder = (7, 99);
+
+    #[test]
+    fn files_of_the_log_are_told_by_their_names() {
+        let layout = |file: &str| {
+            let path = [("/", 1), ("somewhere", 2), ("pg_wal", 3), (file, 9)];
+            name(&KEY, &parts(&path), &Roots::new(), OWN).purpose
+        };
+        for log in [
+            "00000001000000000000000A",
+            "00000001000000000000000A.partial",
+            "00000001000000000000000A.00000028.backup",
+            "00000002.history",
+            "xlogtemp.1234",
+            "RECOVERYXLOG",
+            "0000000100000000010000280000000001000120.summary",
+        ] {
+            assert_eq!(layout(log), Purpose::Wal, "{log}");
+        }
+        for other in ["notes.txt", "12345678", "xlogtemporary"] {
+            assert_eq!(layout(other), Purpose::File, "{other}");
+        }
+    }
 
     #[test]
     fn files_of_a_cluster_are_told_by_its_folders() {

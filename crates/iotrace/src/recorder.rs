@@ -144,7 +144,11 @@ impl Recorder {
             let process = self.namer.process(io.pid);
             self.held.put(io.issue_ns, (io, process));
         }
-        self.let_go(u64::MAX)?;
+        if let Err(stopped) = self.let_go(u64::MAX) {
+            // What stopped the writer is told by its end.
+            self.writer.finish()?;
+            return Err(stopped);
+        }
         self.close(counters, end_ns)
     }
 

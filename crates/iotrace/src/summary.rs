@@ -7,13 +7,19 @@ use hdrhistogram::Histogram;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use tenbin_record::TraceDir;
+use tenbin_record::histogram::histogram;
 use tenbin_record::io::{IoRow, Operation, Text};
 use tenbin_record::summary::{
-    Depth, DevicePart, Part, SUMMARY_SCHEMA, Seeks, Side, Spread, Summary,
+    Depth, DevicePart, Flushes, Part, SUMMARY_SCHEMA, Seeks, Side, Spread, Summary,
 };
 
 /// Jumps that seekwatcher does not count, sectors.
 const SEEKWATCHER_SECTORS: u64 = 128;
+
+/// Whether a head has to go somewhere for it.
+fn has_place(row: &IoRow) -> bool {
+    matches!(row.operation, Operation::Read | Operation::Write)
+}
 
 /// Reads a trace and sums it up, held against a disk if one is given.
 ///
@@ -29,109 +35,138 @@ pub fn summarize(trace: &TraceDir, model: Option<&'static DiskModel>) -> Result<
     Ok(builder.finish())
 }
 
-/// Values to two significant digits, with their exact mean.
-struct Values {
-    histogram: Histogram<u64>,
-    sum: u128,
+/// Latencies to two significant digits, with their exact mean and maximum.
+#[derive(Default)]
+struct Latencies {
+    /// Some 30 KiB, which is not to be had for what is never timed.
+    histogram: Option<Histogram<u64>>,
+    sum_ns: u128,
+    max_ns: u64,
 }
 
-impl Values {
-    #[expect(
-        clippy::expect_used,
-        reason = "two significant digits are within what a histogram can keep"
-    )]
-    fn new() -> Self {
-        Self {
-            histogram: Histogram::new(2).expect("two digits"),
-            sum: 0,
-        }
+impl Latencies {
+    fn add(&mut self, ns: u64) {
+        let counts = self.histogram.get_or_insert_with(|| histogram(2));
+        counts.saturating_record(ns);
+        self.sum_ns += u128::from(ns);
+        self.max_ns = self.max_ns.max(ns);
     }
 
-    fn add(&mut self, value: u64) {
-        self.histogram.saturating_record(value);
-        self.sum += u128::from(value);
-    }
-
-    /// In units of so many.
-    fn spread(&self, unit: f64) -> Option<Spread> {
-        if self.histogram.is_empty() {
-            return None;
-        }
-        let at = |quantile| self.histogram.value_at_quantile(quantile) as f64 / unit;
+    /// Microseconds.
+    fn spread(&self) -> Option<Spread> {
+        let counts = self.histogram.as_ref()?;
+        let at = |quantile| counts.value_at_quantile(quantile).min(self.max_ns) as f64 / 1e3;
         Some(Spread {
-            mean: self.sum as f64 / self.histogram.len() as f64 / unit,
+            mean: self.sum_ns as f64 / counts.len() as f64 / 1e3,
             p50: at(0.5),
             p90: at(0.9),
             p99: at(0.99),
-            max: self.histogram.max() as f64 / unit,
+            max: self.max_ns as f64 / 1e3,
         })
     }
 }
 
+/// How many requests of each size there are: a disk takes a few thousand sizes at most, so that
+/// each is counted by itself.
+#[derive(Default)]
+struct Sizes(BTreeMap<u32, u64>);
+
+impl Sizes {
+    fn add(&mut self, bytes: u32) {
+        *self.0.entry(bytes).or_default() += 1;
+    }
+
+    /// Bytes, exact.
+    fn spread(&self) -> Option<Spread> {
+        let (max, _) = self.0.last_key_value()?;
+        let count: u64 = self.0.values().sum();
+        let sum: u128 = self
+            .0
+            .iter()
+            .map(|(bytes, times)| u128::from(*bytes) * u128::from(*times))
+            .sum();
+        let at = |percent: u64| {
+            let rank = (u128::from(count) * u128::from(percent)).div_ceil(100);
+            let mut below = 0;
+            let reached = self.0.iter().find(|(_, times)| {
+                below += u128::from(**times);
+                below >= rank
+            });
+            f64::from(reached.map_or(*max, |(bytes, _)| *bytes))
+        };
+        Some(Spread {
+            mean: sum as f64 / count as f64,
+            p50: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: f64::from(*max),
+        })
+    }
+
+    /// By powers of two.
+    fn classes(&self) -> BTreeMap<u64, u64> {
+        let mut classes = BTreeMap::new();
+        for (bytes, times) in &self.0 {
+            let class = bytes.checked_ilog2().map_or(0, |power| 1 << power);
+            *classes.entry(class).or_default() += times;
+        }
+        classes
+    }
+}
+
+#[derive(Default)]
 struct SideBuilder {
     stream: Stream,
     readahead: u64,
-    latency_ns: Values,
-    length: Values,
-    sizes: BTreeMap<u64, u64>,
+    latencies: Latencies,
+    sizes: Sizes,
 }
 
 impl SideBuilder {
-    fn new() -> Self {
-        Self {
-            stream: Stream::default(),
-            readahead: 0,
-            latency_ns: Values::new(),
-            length: Values::new(),
-            sizes: BTreeMap::new(),
-        }
-    }
-
-    fn add(&mut self, row: &IoRow) {
+    fn add(&mut self, row: &IoRow, block_bytes: u64) {
         self.stream.add(&row.device, row.sector, row.bytes);
-        // Only a read can be made ahead, and its `A` cannot be taken for another letter.
-        self.readahead += u64::from(row.flags.contains('A') && row.operation == Operation::Read);
+        // The kernel marks every read through its read-ahead, also one of just what was asked for. Only
+        // a read can be made ahead, and its `A` cannot be taken for another letter.
+        let ahead = row.operation == Operation::Read && row.flags.contains('A');
+        self.readahead += u64::from(ahead && u64::from(row.bytes) > block_bytes);
         if let Some(latency_ns) = row.latency_ns {
-            self.latency_ns.add(latency_ns);
+            self.latencies.add(latency_ns);
         }
-        let bytes = u64::from(row.bytes);
-        self.length.add(bytes);
-        let class = if bytes == 0 { 0 } else { 1 << bytes.ilog2() };
-        *self.sizes.entry(class).or_default() += 1;
+        self.sizes.add(row.bytes);
     }
 
     fn side(self) -> Side {
         Side {
             flow: self.stream.flow(),
             readahead: self.readahead,
-            size_bytes: self.length.spread(1.0),
-            latency_us: self.latency_ns.spread(1000.0),
-            sizes: self.sizes,
+            size_bytes: self.sizes.spread(),
+            latency_us: self.latencies.spread(),
+            sizes: self.sizes.classes(),
         }
     }
 }
 
+#[derive(Default)]
 struct PartBuilder {
     reads: SideBuilder,
     writes: SideBuilder,
+    flushes: u64,
+    flush_latencies: Latencies,
     others: u64,
     model_ms: f64,
 }
 
 impl PartBuilder {
-    fn new() -> Self {
-        Self {
-            reads: SideBuilder::new(),
-            writes: SideBuilder::new(),
-            others: 0,
-            model_ms: 0.0,
-        }
-    }
-
-    fn add(&mut self, row: &IoRow, model_ms: f64) {
+    fn add(&mut self, row: &IoRow, model_ms: f64, block_bytes: u64) {
         match row.operation {
-            Operation::Read => self.reads.add(row),
-            Operation::Write => self.writes.add(row),
+            Operation::Read => self.reads.add(row, block_bytes),
+            Operation::Write => self.writes.add(row, block_bytes),
+            Operation::Flush => {
+                self.flushes += 1;
+                if let Some(latency_ns) = row.latency_ns {
+                    self.flush_latencies.add(latency_ns);
+                }
+            }
             _ => self.others += 1,
         }
         self.model_ms += model_ms;
@@ -141,6 +176,10 @@ impl PartBuilder {
         Part {
             reads: self.reads.side(),
             writes: self.writes.side(),
+            flushes: Flushes {
+                count: self.flushes,
+                latency_us: self.flush_latencies.spread(),
+            },
             others: self.others,
             model_s: modelled.then_some(self.model_ms / 1000.0),
         }
@@ -148,6 +187,7 @@ impl PartBuilder {
 }
 
 /// What belongs to a disk alone.
+#[derive(Default)]
 struct DeviceBuilder {
     part: PartBuilder,
     /// Completions of what is under way, earliest first.
@@ -165,27 +205,11 @@ struct DeviceBuilder {
 }
 
 impl DeviceBuilder {
-    fn new() -> Self {
-        Self {
-            part: PartBuilder::new(),
-            under_way: BinaryHeap::new(),
-            depth_sum: 0,
-            depth_max: 0,
-            issues: 0,
-            busy_ns: 0,
-            before: None,
-            jumps: 0,
-            absolute: 0,
-            closest: 0,
-            seekwatcher: 0,
-        }
-    }
-
     /// Time of the model disk for this row, ms.
-    fn add(&mut self, row: &IoRow, model: Option<&DiskModel>) -> f64 {
+    fn add(&mut self, row: &IoRow, model: Option<&DiskModel>, block_bytes: u64) -> f64 {
         self.queue(row);
         let mut model_ms = 0.0;
-        if matches!(row.operation, Operation::Read | Operation::Write) {
+        if has_place(row) {
             let write = row.operation == Operation::Write;
             let head = self.before.map_or(0, |(_, end)| end);
             model_ms = model.map_or(0.0, |disk| {
@@ -193,7 +217,7 @@ impl DeviceBuilder {
             });
             self.seek(row);
         }
-        self.part.add(row, model_ms);
+        self.part.add(row, model_ms, block_bytes);
         model_ms
     }
 
@@ -242,7 +266,7 @@ impl<'a> Builder<'a> {
         Self {
             trace,
             model,
-            all: PartBuilder::new(),
+            all: PartBuilder::default(),
             devices: HashMap::new(),
             relations: HashMap::new(),
             first_ns: None,
@@ -252,6 +276,7 @@ impl<'a> Builder<'a> {
 
     fn add(&mut self, row: &IoRow) -> Result<(), Error> {
         if let Some(disk) = self.model
+            && has_place(row)
             && row.end_sector().is_none_or(|end| end > disk.sectors)
         {
             return Err(Error::BeyondModel {
@@ -266,18 +291,16 @@ impl<'a> Builder<'a> {
         self.last_ns = self
             .last_ns
             .max(row.issue_ns.saturating_add_unsigned(latency_ns));
-        let device = self
-            .devices
-            .entry(Text::clone(&row.device))
-            .or_insert_with(DeviceBuilder::new);
-        let model_ms = device.add(row, self.model);
-        self.all.add(row, model_ms);
-        if matches!(row.operation, Operation::Read | Operation::Write) {
+        let device = self.devices.entry(Text::clone(&row.device)).or_default();
+        let block_bytes = self.trace.trace().block_bytes();
+        let model_ms = device.add(row, self.model, block_bytes);
+        self.all.add(row, model_ms, block_bytes);
+        if has_place(row) {
             let name = self.trace.trace().counted_under(row);
             self.relations
                 .entry(name)
-                .or_insert_with(PartBuilder::new)
-                .add(row, model_ms);
+                .or_default()
+                .add(row, model_ms, block_bytes);
         }
         Ok(())
     }

@@ -57,6 +57,7 @@ impl Stream {
 struct Both {
     reads: Stream,
     writes: Stream,
+    flushes: u64,
 }
 
 impl Both {
@@ -64,6 +65,10 @@ impl Both {
         let stream = match row.operation {
             Operation::Read => &mut self.reads,
             Operation::Write => &mut self.writes,
+            Operation::Flush => {
+                self.flushes += 1;
+                return;
+            }
             _ => return,
         };
         stream.add(&row.device, row.sector, row.bytes);
@@ -73,6 +78,7 @@ impl Both {
         Flows {
             reads: self.reads.flow(),
             writes: self.writes.flow(),
+            flushes: self.flushes,
         }
     }
 }
@@ -94,15 +100,19 @@ impl Tally {
         self.totals.untimed += u64::from(row.latency_ns.is_none());
         self.totals.failed += u64::from(row.failed);
         self.totals.mixed += u64::from(row.mixed);
-        if !matches!(row.operation, Operation::Read | Operation::Write) {
-            self.totals.others += 1;
-            return;
-        }
         self.all.add(row);
         self.devices
             .entry(Text::clone(&row.device))
             .or_default()
             .add(row);
+        match row.operation {
+            Operation::Read | Operation::Write => {}
+            Operation::Flush => return,
+            _ => {
+                self.totals.others += 1;
+                return;
+            }
+        }
         match relation {
             Some(relation) => self
                 .relations
@@ -134,6 +144,7 @@ impl Tally {
             untimed: self.totals.untimed - in_flight,
             reads: all.reads,
             writes: all.writes,
+            flushes: all.flushes,
             devices: self
                 .devices
                 .iter()

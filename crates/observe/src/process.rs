@@ -87,7 +87,7 @@ fn parse_stat(text: &str, ticks_per_s: f64) -> Option<Stat> {
     })
 }
 
-/// Time without a CPU, and context switches, of one thread; `at` is its directory under `/proc`.
+/// Time waiting for CPU (run queue), and context switches, of one thread; `at` is its directory under `/proc`.
 pub(crate) fn scheduling(at: &str) -> Option<[f64; 3]> {
     let schedstat = read(&format!("{at}/schedstat")).ok()?;
     let status = read(&format!("{at}/status")).ok()?;

@@ -82,13 +82,17 @@ const TABLE_ROWS: u32 = 60_000;
 
 /// A table of some 60 MB with an index, out of every cache.
 fn make_table(server: &Embedded) {
+    fill_table(server);
+    drop_caches();
+}
+
+fn fill_table(server: &Embedded) {
     let mut client = server.connect().unwrap();
     let fill = format!("INSERT INTO item SELECT g, 'x' FROM generate_series(1, {TABLE_ROWS}) g");
     let make = "CREATE TABLE item (id int PRIMARY KEY, filler char(900))";
     for statement in [make, &fill, "VACUUM (ANALYZE, FREEZE) item", "CHECKPOINT"] {
         client.batch_execute(statement).unwrap();
     }
-    drop_caches();
 }
 
 pub(crate) fn drop_caches() {
@@ -182,6 +186,30 @@ fn a_table_read_directly_is_named_by_its_place() {
         let direct = [("debug_io_direct", "data")];
         scanned_table_is_named("ext4", Source::default(), &direct, Evidence::Extent);
     }
+}
+
+/// The server makes a table longer by writing zeroes that are a constant of its program: the page cache's
+/// pages, and a file's on another disk.
+#[test]
+fn a_table_that_grows_directly_is_no_file_of_another_disk() {
+    let test = "a_table_that_grows_directly_is_no_file_of_another_disk";
+    if !may_trace(test) {
+        return;
+    }
+    let mut disk = Disk::new(1024);
+    let direct = [("debug_io_direct", "data"), ("shared_buffers", "16MB")];
+    let server = server(&mut disk, "ext4", Source::default(), &direct);
+    let options = everything_of(&server, &disk);
+    let (finished, rows) = trace(&options, || fill_table(&server));
+    let of_a_file = rows.iter().find(|row| row.purpose == Purpose::File);
+    assert_eq!(of_a_file, None, "{:?}", finished.totals.relations);
+    let table = finished.totals.relations.get("postgres.public.item");
+    let written = table.map_or(0, |flows| flows.writes.bytes);
+    assert!(
+        written > 50 << 20,
+        "{written} bytes written of a table of 60 MB"
+    );
+    server.stop().unwrap();
 }
 
 /// Whether this machine can make such a file system.

@@ -20,6 +20,7 @@ pub(crate) struct Stat {
     pub(crate) read_bytes: u64,
     pub(crate) writes: u64,
     pub(crate) written_bytes: u64,
+    pub(crate) flushes: u64,
 }
 
 pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
@@ -93,6 +94,7 @@ impl Disk {
             read_bytes: fields[2] * 512,
             writes: fields[4],
             written_bytes: fields[6] * 512,
+            flushes: fields[15],
         }
     }
 }
@@ -104,6 +106,7 @@ impl Stat {
             read_bytes: self.read_bytes - before.read_bytes,
             writes: self.writes - before.writes,
             written_bytes: self.written_bytes - before.written_bytes,
+            flushes: self.flushes - before.flushes,
         }
     }
 }

@@ -8,6 +8,8 @@
 mod attribution;
 mod disk;
 mod equality;
+mod figures;
+mod flushes;
 mod proof;
 mod seeks;
 mod tpch;

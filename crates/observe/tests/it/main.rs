@@ -1,4 +1,4 @@
-//! Real servers, and what the kernel and the server say to someone else.
+//! Real servers, and the same values read independently from kernel and server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
