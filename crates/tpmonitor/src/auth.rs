@@ -29,12 +29,13 @@ pub(crate) enum Verdict {
 }
 
 impl Challenge {
-    /// The first question to a client, or `None` where there is none. `binding` is what SCRAM can be
-    /// bound to.
+    /// The first question to a client, or `None` where there is none. `mock` is the secret by which users that
+    /// there are not get their salt; `binding` is what SCRAM can be bound to.
     pub(crate) fn ask(
         auth: Auth,
         user: &str,
         secret: Option<&Secret>,
+        mock: &[u8; 32],
         binding: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) -> Option<Self> {
@@ -70,6 +71,7 @@ impl Challenge {
                     Some(Kept::Scram(verifier)) => Some(Verifier::clone(verifier)),
                     _ => None,
                 };
+                let verifier = verifier.ok_or_else(|| Verifier::mock(mock, user));
                 Some(Self::ScramFirst(Box::new(Exchange::new(verifier, binding))))
             }
         }
@@ -99,7 +101,7 @@ impl Challenge {
                     out.extend_from_slice(&11_u32.to_be_bytes());
                     out.extend_from_slice(first.as_bytes());
                 });
-                let next = Box::new(Exchange::new(None, None));
+                let next = Box::new(Exchange::new(Err(Verifier::default()), None));
                 *self = Self::ScramLast(std::mem::replace(exchange, next));
                 Verdict::More
             }

@@ -109,18 +109,33 @@ pub(crate) fn parse(out: &mut Vec<u8>, name: &[u8], body: &[u8]) {
     });
 }
 
+/// Types of columns (`pg_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Type {
+    Int4,
+    Text,
+    Numeric,
+}
+
 /// `RowDescription` of columns in text form.
-pub(crate) fn row_description<'a>(out: &mut Vec<u8>, columns: impl Iterator<Item = &'a str>) {
-    const TEXT_OID: u32 = 25;
+pub(crate) fn row_description<'a>(
+    out: &mut Vec<u8>,
+    columns: impl Iterator<Item = (&'a str, Type)>,
+) {
     message(out, b'T', |out| {
         let start = out.len();
         out.extend_from_slice(&[0; 2]);
         let mut count = 0_u16;
-        for name in columns {
+        for (name, kind) in columns {
             string(out, name.as_bytes());
             out.extend_from_slice(&[0; 6]); // no table, no column of one
-            out.extend_from_slice(&TEXT_OID.to_be_bytes());
-            out.extend_from_slice(&(-1_i16).to_be_bytes());
+            let (oid, size_bytes): (u32, i16) = match kind {
+                Type::Int4 => (23, 4),
+                Type::Text => (25, -1),
+                Type::Numeric => (1700, -1),
+            };
+            out.extend_from_slice(&oid.to_be_bytes());
+            out.extend_from_slice(&size_bytes.to_be_bytes());
             out.extend_from_slice(&(-1_i32).to_be_bytes());
             out.extend_from_slice(&[0; 2]); // text
             count += 1;

@@ -353,6 +353,10 @@ pub(crate) fn listen(at: &Listen) -> io::Result<OwnedFd> {
             };
             let fd = socket_with(family, SocketType::STREAM, flags, None)?;
             sockopt::set_socket_reuseaddr(&fd, true)?;
+            if name.is_ipv6() {
+                // Otherwise `[::]` takes the port of `0.0.0.0`, too, which then cannot be listened to.
+                sockopt::set_ipv6_v6only(&fd, true)?;
+            }
             rustix::net::bind(&fd, name)?;
             rustix::net::listen(&fd, BACKLOG)?;
             Ok(fd)
@@ -374,5 +378,22 @@ fn clear_dead_socket(path: &Path) {
     {
         // What cannot be removed is reported by bind.
         let _ = std::fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_families_can_be_listened_to_at_one_port() {
+        use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+        let four = listen(&Listen::Tcp((Ipv4Addr::UNSPECIFIED, 0).into())).unwrap();
+        let name = rustix::net::getsockname(&four).unwrap();
+        let port = SocketAddr::try_from(name).unwrap().port();
+        let both = listen(&Listen::Tcp((Ipv6Addr::UNSPECIFIED, port).into()));
+        // A machine may have no IPv6.
+        let without = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::AFNOSUPPORT);
+        assert!(both.is_ok() || both.is_err_and(|error| without(&error)));
     }
 }

@@ -17,7 +17,7 @@ const NONCE_BYTES: usize = 18;
 type Hash = [u8; 32];
 
 /// What a server keeps of a password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Verifier {
     iterations: u32,
     salt: Vec<u8>,
@@ -147,6 +147,17 @@ impl Verifier {
         }
     }
 
+    /// For a user that there is not: under a salt that is the same whenever it is asked for, as that of a user
+    /// that there is.
+    pub(crate) fn mock(secret: &[u8; 32], user: &str) -> Self {
+        Self {
+            iterations: ITERATIONS,
+            salt: hmac(secret, &[b"salt", user.as_bytes()])[..SALT_BYTES].to_vec(),
+            stored: random(),
+            server: random(),
+        }
+    }
+
     /// Reads `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`, as in `pg_authid`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (head, keys) = text.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
@@ -184,17 +195,12 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// For a user whose verifier is this; without one, nobody learns that there is no such user.
+    /// For a user whose verifier is this; an error is a mock one, by which nobody learns that there is no such user.
     /// `binding` is what the connection can be bound by, where it is encrypted.
-    pub(crate) fn new(verifier: Option<Verifier>, binding: Option<&[u8]>) -> Self {
-        let doomed = verifier.is_none();
+    pub(crate) fn new(verifier: Result<Verifier, Verifier>, binding: Option<&[u8]>) -> Self {
+        let doomed = verifier.is_err();
         Self {
-            verifier: verifier.unwrap_or_else(|| Verifier {
-                iterations: ITERATIONS,
-                salt: random::<SALT_BYTES>().to_vec(),
-                stored: random(),
-                server: random(),
-            }),
+            verifier: verifier.unwrap_or_else(|mock| mock),
             doomed,
             nonce: STANDARD.encode(random::<NONCE_BYTES>()),
             binding: binding.map(<[u8]>::to_vec),
@@ -361,7 +367,16 @@ mod tests {
     use super::*;
     use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
 
+    #[test]
+    fn a_user_that_there_is_not_has_one_salt() {
+        let salt = |secret: &[u8; 32], user: &str| Verifier::mock(secret, user).salt;
+        assert_eq!(salt(&[1; 32], "nobody"), salt(&[1; 32], "nobody"));
+        assert_ne!(salt(&[1; 32], "nobody"), salt(&[1; 32], "somebody"));
+        assert_ne!(salt(&[1; 32], "nobody"), salt(&[2; 32], "nobody"));
+    }
+
     fn converse(verifier: Option<Verifier>, password: &str) -> bool {
+        let verifier = verifier.ok_or_else(|| Verifier::mock(&[0; 32], "nobody"));
         let mut client = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
         let mut server = Exchange::new(verifier, None);
         let first = server.first(client.message(), false).unwrap();
@@ -377,13 +392,13 @@ mod tests {
     fn keys_that_a_proof_has_shown_serve_where_the_verifier_is_the_same() {
         let verifier = Verifier::of_password("pencil");
         let mut client = ScramSha256::new(b"pencil", ChannelBinding::unsupported());
-        let mut server = Exchange::new(Some(verifier.clone()), None);
+        let mut server = Exchange::new(Ok(verifier.clone()), None);
         let first = server.first(client.message(), false).unwrap();
         client.update(first.as_bytes()).unwrap();
         let (_, keys) = server.last(client.message()).unwrap();
         let converse = |verifier: Verifier, header: &str, bound: &[u8]| {
             let binds = !bound.is_empty();
-            let mut server = Exchange::new(Some(verifier), binds.then_some(bound));
+            let mut server = Exchange::new(Ok(verifier), binds.then_some(bound));
             let (mut prover, first) = Prover::new(Proof::Keys(keys.clone()), header, bound);
             let first = server.first(first.as_bytes(), binds).unwrap();
             let proof = prover.prove(first.as_bytes()).unwrap();
@@ -402,7 +417,7 @@ mod tests {
     fn a_password_proves_itself_and_is_salted_once() {
         let password = Password::new("pencil é");
         let converse = |verifier: &Verifier| {
-            let mut server = Exchange::new(Some(verifier.clone()), None);
+            let mut server = Exchange::new(Ok(verifier.clone()), None);
             let (mut prover, first) = Prover::new(Proof::Password(password.clone()), "n,,", b"");
             let first = server.first(first.as_bytes(), false).unwrap();
             let proof = prover.prove(first.as_bytes()).unwrap();
@@ -476,7 +491,7 @@ mod tests {
         let verifier = Verifier::of_password("pencil");
         let converse = |ours: Option<&[u8]>, theirs: ChannelBinding, bound: bool| {
             let mut client = ScramSha256::new(b"pencil", theirs);
-            let mut server = Exchange::new(Some(verifier.clone()), ours);
+            let mut server = Exchange::new(Ok(verifier.clone()), ours);
             let first = server.first(client.message(), bound)?;
             client.update(first.as_bytes()).unwrap();
             server.last(client.message()).map(|(last, _)| last)
@@ -520,7 +535,7 @@ mod tests {
     #[test]
     fn the_example_of_the_standard() {
         let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
-        let mut exchange = Exchange::new(Some(Verifier::derive("pencil", &salt, 4096)), None);
+        let mut exchange = Exchange::new(Ok(Verifier::derive("pencil", &salt, 4096)), None);
         exchange.nonce = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0".into();
         assert_eq!(
             exchange
@@ -550,11 +565,11 @@ mod tests {
             b"\xff",
         ] {
             for bound in [false, true] {
-                let mut exchange = Exchange::new(None, None);
+                let mut exchange = Exchange::new(Err(Verifier::mock(&[0; 32], "x")), None);
                 assert_eq!(exchange.first(bad, bound), None, "{bad:?}");
             }
         }
-        let mut exchange = Exchange::new(Some(Verifier::of_password("x")), None);
+        let mut exchange = Exchange::new(Ok(Verifier::of_password("x")), None);
         exchange.first(b"n,,n=,r=abc", false).unwrap();
         for bad in [&b""[..], b"c=biws", b"c=biws,r=abc,p=AAAA", b",p=,p="] {
             assert!(exchange.last(bad).is_none(), "{bad:?}");

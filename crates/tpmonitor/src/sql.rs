@@ -44,6 +44,7 @@ const MARKED: [bool; 256] = {
     marked[b'_' as usize] = true;
     marked[b'o' as usize] = true;
     marked[b'O' as usize] = true;
+    marked[b'&' as usize] = true;
     marked
 };
 
@@ -67,6 +68,8 @@ pub(crate) fn meaning(text: &[u8], reported: impl Fn(&[u8]) -> bool) -> Meaning 
         match byte {
             // Inside a literal this is no end of a statement; taking it for one is the safe side.
             b';' => begin(after, &mut meaning),
+            // A name whose letters are written as numbers may be any of those below.
+            b'&' => meaning.session_state |= ends_with(before, b"u") && after.starts_with(b"\""),
             b'_' => meaning.session_state |= names_state(before, after),
             _ => meaning.session_state |= ends_with(before, b"int") && is_temporary(after),
         }
@@ -463,6 +466,8 @@ mod tests {
             "SELECT pg_advisory_lock(1)",
             "SELECT PG_TRY_ADVISORY_LOCK_SHARED(1)",
             "SELECT set_config('x.y', '1', false)",
+            "SELECT U&\"set\\005fconfig\"('x.y', '1', false)",
+            "SELECT u&\"set!005fconfig\" UESCAPE '!'('x.y', '1', false)",
         ] {
             assert!(read(text).session_state, "{text}");
         }

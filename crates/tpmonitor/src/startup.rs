@@ -25,6 +25,9 @@ pub(crate) enum First {
     Startup(Startup),
 }
 
+/// Longest name of a user or a database.
+const NAME_LIMIT_BYTES: usize = 63;
+
 /// A request for a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Startup {
@@ -117,8 +120,8 @@ fn startup(version: u32, mut data: &[u8]) -> Result<Startup, BadStart> {
         data = after;
         let (name, value) = (text(name)?, text(value)?);
         match name.as_str() {
-            "user" => user = value,
-            "database" => database = value,
+            "user" => user = clipped(value),
+            "database" => database = clipped(value),
             _ if name.starts_with("_pq_.") => options.push(name),
             _ => parameters.push((name, value)),
         }
@@ -136,6 +139,12 @@ fn startup(version: u32, mut data: &[u8]) -> Result<Startup, BadStart> {
         parameters,
         options,
     })
+}
+
+/// A name as the server takes it: no longer than names are there (`NAMEDATALEN`).
+fn clipped(mut name: String) -> String {
+    name.truncate(name.floor_char_boundary(NAME_LIMIT_BYTES));
+    name
 }
 
 impl Startup {
@@ -213,6 +222,16 @@ mod tests {
         let mut out = Vec::new();
         expected.negotiate(&mut out);
         assert_eq!(out, b"v\0\0\0\x16\0\x03\0\0\0\0\0\x01_pq_.fast\0");
+    }
+
+    #[test]
+    fn names_are_no_longer_than_the_servers() {
+        let long = "ä".repeat(2000);
+        let bytes = packet(0x0003_0000, format!("user\0{long}\0\0").as_bytes());
+        let Ok(Some((First::Startup(found), _))) = first_packet(&bytes) else {
+            panic!("a start-up packet");
+        };
+        assert_eq!((found.user.len(), found.database.len()), (62, 62));
     }
 
     #[test]

@@ -6,9 +6,13 @@ use crate::target::Address;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// Code of `CancelRequest` in place of a protocol version.
 const CANCEL_CODE: i32 = 80_877_102;
+
+/// How long a server may take to act on it.
+const LIMIT: Duration = Duration::from_secs(5);
 
 /// What it takes to cancel a session's request while the session itself waits for the answer.
 #[derive(Clone)]
@@ -41,12 +45,14 @@ impl Canceller {
         let words = [16, CANCEL_CODE, *process_id, *secret_key];
         let packet = words.map(i32::to_be_bytes).concat();
         let sent = match address {
-            Address::Unix(path) => {
-                UnixStream::connect(path).and_then(|socket| deliver(socket, &packet))
-            }
-            Address::Tcp(name) => {
-                TcpStream::connect(name).and_then(|socket| deliver(socket, &packet))
-            }
+            Address::Unix(path) => UnixStream::connect(path).and_then(|socket| {
+                socket.set_read_timeout(Some(LIMIT))?;
+                deliver(socket, &packet)
+            }),
+            Address::Tcp(name) => TcpStream::connect(name).and_then(|socket| {
+                socket.set_read_timeout(Some(LIMIT))?;
+                deliver(socket, &packet)
+            }),
         };
         sent.map_err(|error| {
             Error::Lost(format!(

@@ -168,10 +168,8 @@ impl Target {
             config, options, ..
         } = &asked;
         let places = asked.places()?;
-        let mut addresses = Vec::new();
-        for (host, port) in &places {
-            addresses.extend(host.resolve(*port)?);
-        }
+        let found = resolve_all(&places)?.into_iter();
+        let addresses = found.flat_map(|(_, addresses)| addresses).collect();
         let named =
             |name: Option<&str>| name.filter(|name| !name.is_empty()).map(ToOwned::to_owned);
         let user = named(config.get_user())
@@ -241,14 +239,14 @@ impl Target {
         let places = asked.places()?;
         let beside = names.len() == places.len();
         let mut found = Vec::new();
-        for (index, (place, port)) in places.iter().enumerate() {
-            let host = match place {
+        for (index, addresses) in resolve_all(&places)? {
+            let host = match &places[index].0 {
                 Place::Ip(_) if beside => names[index].to_owned(),
                 Place::Ip(ip) => ip.to_string(),
                 Place::Name(name) => name.clone(),
                 Place::Directory(_) => String::new(),
             };
-            let addresses = place.resolve(*port)?.into_iter();
+            let addresses = addresses.into_iter();
             found.extend(addresses.map(|address| (host.clone(), address)));
         }
         Ok(found)
@@ -329,6 +327,23 @@ impl Place {
                 }),
             },
         }
+    }
+}
+
+/// The addresses of hosts, each with the host's place. One that does not resolve is left out where another does, as
+/// libpq goes on to the next.
+fn resolve_all(places: &[(Place, u16)]) -> Result<Vec<(usize, Vec<Address>)>, TargetError> {
+    let mut found = Vec::new();
+    let mut failed = None;
+    for (index, (place, port)) in places.iter().enumerate() {
+        match place.resolve(*port) {
+            Ok(addresses) => found.push((index, addresses)),
+            Err(error) => failed = failed.or(Some(error)),
+        }
+    }
+    match failed {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
     }
 }
 

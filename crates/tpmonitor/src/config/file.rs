@@ -1,13 +1,14 @@
 //! The configuration as TOML.
 
 use super::{
-    Auth, Class, ClientTls, Config, Database, Lookup, Pooling, ReadFrom, Route, Rules, Secret,
-    SessionState, TlsMode, UserRules, userlist,
+    Auth, Class, ClientTls, Config, Database, Lookup, Pooling, ReadFrom, Route, RouteError, Rules,
+    Secret, SessionState, TlsMode, UserRules, userlist,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use tenbin_wire::TargetError;
 
 /// A configuration that cannot be used: where and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,7 +50,7 @@ pub fn read(path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
     if path.extension().is_some_and(|end| end == "ini") {
         return super::ini::parse(&text, path);
     }
-    parse(&text, path).map(|config| (config, Vec::new()))
+    parse(&text, path)
 }
 
 pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
@@ -68,12 +69,14 @@ struct Document {
     session_state: Option<State>,
     pool_size: Option<usize>,
     max_server_connections: Option<usize>,
+    max_server_connections_per_server: Option<usize>,
     max_server_connections_per_user: Option<usize>,
     max_server_connections_per_database: Option<usize>,
     max_clients: Option<usize>,
     max_clients_per_user: Option<usize>,
     max_clients_per_database: Option<usize>,
     max_clients_per_address: Option<usize>,
+    max_logins_per_address: Option<usize>,
     max_waiting: Option<usize>,
     max_prepared: Option<usize>,
     auth: Option<Method>,
@@ -263,7 +266,7 @@ impl From<Mode> for Pooling {
     }
 }
 
-fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
     let file: Document = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start).min(text.len());
         ConfigError::Line {
@@ -277,6 +280,7 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
         message,
     };
     let mut config = Config::default();
+    let mut notes = Vec::new();
     for (texts, places) in [
         (&file.listen, &mut config.listen),
         (&file.metrics, &mut config.metrics),
@@ -288,8 +292,15 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     // As in PgBouncer's own file, from where the configuration lies.
     let folder = path.parent().unwrap_or(Path::new("."));
     for (name, entry) in &file.databases {
-        let database = database(entry, folder)
-            .map_err(|error| whole(format!("[databases.{name}] {error}")))?;
+        let named = |error: String| format!("[databases.{name}] {error}");
+        let database = match Route::parse(&entry.server, folder) {
+            Err(RouteError::Target(error @ TargetError::Resolve { .. })) => {
+                notes.push(named(unresolved(&error)));
+                Database::default()
+            }
+            Err(error) => return Err(whole(named(format!("server: {error}")))),
+            Ok(route) => database(entry, route).map_err(|error| whole(named(error)))?,
+        };
         config.databases.insert(name.clone(), database);
     }
     if config.databases.is_empty() {
@@ -343,7 +354,7 @@ fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
     config.queue_log = file.queue_log;
     config.admin_users = file.admin_users;
     config.stats_users = file.stats_users;
-    Ok(config)
+    Ok((config, notes))
 }
 
 fn users(file: &Document, config: &mut Config) -> Result<(), String> {
@@ -399,6 +410,12 @@ fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
             0,
         ),
         (
+            "max_server_connections_per_server",
+            file.max_server_connections_per_server,
+            &mut config.max_server_connections_per_server,
+            0,
+        ),
+        (
             "max_server_connections_per_user",
             file.max_server_connections_per_user,
             &mut config.max_server_connections_per_user,
@@ -427,6 +444,12 @@ fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
             "max_clients_per_address",
             file.max_clients_per_address,
             &mut config.max_clients_per_address,
+            0,
+        ),
+        (
+            "max_logins_per_address",
+            file.max_logins_per_address,
+            &mut config.max_logins_per_address,
             0,
         ),
         ("max_waiting", file.max_waiting, &mut config.max_waiting, 0),
@@ -480,13 +503,18 @@ fn times(file: &Document, config: &mut Config) {
     }
 }
 
-fn database(entry: &Entry, folder: &Path) -> Result<Database, String> {
+/// What is said of a host that has no address.
+pub(super) fn unresolved(error: &TargetError) -> String {
+    format!("{error}; clients of it are refused until a reload finds the host")
+}
+
+fn database(entry: &Entry, route: Route) -> Result<Database, String> {
     let Route {
         target,
         places,
         tls,
         wants,
-    } = Route::parse(&entry.server, folder).map_err(|error| format!("server: {error}"))?;
+    } = route;
     let (user, name) = named(&entry.server);
     let password = entry.password.clone().or_else(|| {
         let given = user.then(|| target.password.clone());
@@ -539,7 +567,9 @@ mod tests {
     use super::*;
 
     fn config(text: &str) -> Result<Config, String> {
-        parse(text, Path::new("/etc/tp.toml")).map_err(|error| error.to_string())
+        parse(text, Path::new("/etc/tp.toml"))
+            .map(|(config, _)| config)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -623,6 +653,23 @@ mod tests {
             let error = config(text).unwrap_err();
             assert!(error.contains(expected), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn a_host_that_does_not_resolve_stops_nobody_else() {
+        let text = r#"
+            [databases.lost]
+            server = "host=nowhere.invalid user=x"
+            [databases.half]
+            server = "host=nowhere.invalid,127.0.0.1 user=x"
+            [databases.there]
+            server = "host=127.0.0.1 user=x"
+            "#;
+        let (config, notes) = parse(text, Path::new("tp.toml")).unwrap();
+        let places = |name: &str| config.databases[name].places.len();
+        assert_eq!((places("lost"), places("half"), places("there")), (0, 1, 1));
+        assert_eq!(notes.len(), 1);
+        assert!(notes[0].contains("nowhere.invalid"), "{notes:?}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `pgbouncer.ini`, so that people can switch.
 
-use super::file::ConfigError;
+use super::file::{ConfigError, unresolved};
 use super::{
     Auth, ClientTls, Config, Database, Listen, Lookup, Place, Pooling, Rules, Secret, ServerTls,
     TlsMode, UserRules, userlist,
@@ -9,28 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tenbin_wire::Target;
-
-/// Keys that say how `PgBouncer` itself works, and nothing that somebody could miss here.
-const NEEDLESS: [&str; 17] = [
-    "logfile",
-    "pidfile",
-    "user",
-    "so_reuseport",
-    "pkt_buf",
-    "listen_backlog",
-    "sbuf_loopcnt",
-    "log_connections",
-    "log_disconnections",
-    "log_pooler_errors",
-    "log_stats",
-    "stats_period",
-    "verbose",
-    "syslog",
-    "syslog_ident",
-    "syslog_facility",
-    "unix_socket_mode",
-];
+use tenbin_wire::{Target, TargetError};
 
 /// Reads it. Notes say what has no effect here.
 pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
@@ -148,9 +127,16 @@ impl Reader<'_> {
             "auth_dbname",
         ];
         self.note_unknown("databases", name, &given, &known);
+        let places = match Target::places(&dsn) {
+            Err(error @ TargetError::Resolve { .. }) => {
+                let why = unresolved(&error);
+                self.notes.push(format!("[databases] {name}: {why}"));
+                Vec::new()
+            }
+            found => found.map_err(|error| error.to_string())?,
+        };
         let database = Database {
-            places: Target::places(&dsn)
-                .map_err(|error| error.to_string())?
+            places: places
                 .into_iter()
                 .map(|(host, address)| Place { host, address })
                 .collect(),
@@ -281,7 +267,6 @@ impl Reader<'_> {
                 && self.client_tls.set(name, value, self.folder)? => {}
             _ if let Some(name) = key.strip_prefix("server_tls_")
                 && self.server_tls.set(name, value, self.folder)? => {}
-            _ if NEEDLESS.contains(&key) => {}
             _ => self.notes.push(format!("{key} has no effect here")),
         }
         Ok(())
@@ -325,7 +310,8 @@ impl Reader<'_> {
         }
         self.finish_tls().map_err(whole)?;
         if self.config.databases.is_empty() {
-            return Err(whole("[databases] has no database".to_owned()));
+            let why = "[databases] has no database: there is the monitor's own alone";
+            self.notes.push(why.to_owned());
         }
         self.config.check_lookups().map_err(whole)?;
         Ok((self.config, self.notes))
@@ -489,9 +475,49 @@ dns_max_ttl = 15
             notes,
             [
                 "[databases] *: connect_query has no effect here",
+                "logfile has no effect here",
                 "dns_max_ttl has no effect here"
             ]
         );
+    }
+
+    /// What stands in the file that Debian's package `pgbouncer` installs, comments left out.
+    #[test]
+    fn a_file_as_debian_ships_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pgbouncer.ini");
+        std::fs::write(folder.path().join("userlist.txt"), "").unwrap();
+        let text = "\
+[databases]
+[users]
+[pgbouncer]
+logfile = /var/log/postgresql/pgbouncer.log
+pidfile = /var/run/postgresql/pgbouncer.pid
+listen_addr = localhost
+listen_port = 6432
+unix_socket_dir = /var/run/postgresql
+auth_type = md5
+auth_file = userlist.txt
+";
+        let (config, notes) = parse(text, &path).unwrap();
+        assert_eq!(config.listen.len(), 2);
+        assert_eq!(
+            notes,
+            [
+                "logfile has no effect here",
+                "pidfile has no effect here",
+                "[databases] has no database: there is the monitor's own alone",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_host_that_does_not_resolve_stops_nobody_else() {
+        let text = "[databases]\nlost = host=nowhere.invalid\nthere = host=127.0.0.1\n";
+        let (config, notes) = parse(text, Path::new("x.ini")).unwrap();
+        let places = |name: &str| config.databases[name].places.len();
+        assert_eq!((places("lost"), places("there")), (0, 1));
+        assert!(notes[0].starts_with("[databases] lost: "), "{notes:?}");
     }
 
     #[test]
@@ -502,7 +528,6 @@ dns_max_ttl = 15
             ("[pgbouncer]\nnonsense", "x.ini:2: expected key = value"),
             ("[pgbouncer]\nauth_type = pam", "x.ini:2: auth_type = pam"),
             ("[databases]\na = host='x", "x.ini:2: a quote"),
-            ("[pgbouncer]\n", "x.ini: [databases] has no database"),
         ] {
             let error = parse(text, Path::new("x.ini")).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text:?}: {error}");

@@ -280,8 +280,10 @@ pub struct Config {
     pub session_state: SessionState,
     /// Server connections for each pair of user and database.
     pub pool_size: usize,
-    /// Server connections in all, for each server address list; 0 is no limit.
+    /// Server connections in all; 0 is no limit.
     pub max_server_connections: usize,
+    /// Connections to one server; 0: nine tenths of those that it takes from ordinary users.
+    pub max_server_connections_per_server: usize,
     /// Server connections of one user, to whatever database; 0 is no limit.
     pub max_server_connections_per_user: usize,
     /// Server connections of one database, of whatever user; 0 is no limit.
@@ -294,6 +296,8 @@ pub struct Config {
     pub max_clients_per_database: usize,
     /// Connections from one address; more are refused. 0 is no limit.
     pub max_clients_per_address: usize,
+    /// Connections from one address that have not logged in; one more closes the oldest. 0 is no limit.
+    pub max_logins_per_address: usize,
     /// Clients that wait in one pool; more are refused. 0 is no limit.
     pub max_waiting: usize,
     /// How long a client waits for a server before it is refused.
@@ -357,12 +361,14 @@ impl Default for Config {
             session_state: SessionState::Pin,
             pool_size: 20,
             max_server_connections: 0,
+            max_server_connections_per_server: 0,
             max_server_connections_per_user: 0,
             max_server_connections_per_database: 0,
             max_clients: 10_000,
             max_clients_per_user: 0,
             max_clients_per_database: 0,
             max_clients_per_address: 0,
+            max_logins_per_address: 500,
             max_waiting: 0,
             wait_limit: Some(Duration::from_mins(2)),
             login_limit: Duration::from_mins(1),

@@ -8,8 +8,8 @@ use super::pool::{Pool, PoolId};
 use super::server::{Server, Stage2};
 use crate::config::{Config, Database, Listen, Pooling};
 use crate::messages::{
-    AUTHENTICATION_OK, Severity, command_complete, data_row, error, message, parameter, ready,
-    row_description,
+    AUTHENTICATION_OK, Severity, Type, command_complete, data_row, error, message, parameter,
+    ready, row_description,
 };
 use crate::relay::Mode;
 use crate::scan::{self, Step};
@@ -142,8 +142,12 @@ impl Serving {
         };
         let said = match words.as_slice() {
             ["show", what, ..] => self.show(what),
-            // Drivers say these when they connect.
-            ["set", ..] => done("SET"),
+            ["set", rest @ ..] if is_of_drivers(rest) => done("SET"),
+            ["set", ..] => Err((
+                "0A000",
+                "SET changes nothing here: change the configuration file, and say RELOAD"
+                    .to_owned(),
+            )),
             [] => Ok(vec![b'I', 0, 0, 0, 4]),
             _ if !commands => Err(("42501", "admin access needed".to_owned())),
             ["pause" | "wait_close"] | ["pause" | "wait_close", _] => {
@@ -220,7 +224,8 @@ impl Serving {
             }
         };
         let mut out = Vec::new();
-        row_description(&mut out, table.columns.iter().copied());
+        let columns = table.columns.iter();
+        row_description(&mut out, columns.map(|name| (*name, type_of(what, name))));
         for row in &table.rows {
             data_row(&mut out, row);
         }
@@ -314,7 +319,8 @@ impl Serving {
             (Stage::Leaving | Stage::Scraping, _) => "closing",
             (Stage::Ready | Stage::Admin { .. }, _) => "active",
         };
-        let key = client.pool.map(|pool| &self.pools[pool.0].key);
+        let pool = client.pool.map(|pool| &self.pools[pool.0]);
+        let key = pool.map(|pool| &pool.key);
         let waited = self.now.saturating_duration_since(client.since);
         let waited = if waits { waited } else { Duration::ZERO };
         let own = |fd| rustix::net::getsockname(fd).ok();
@@ -327,7 +333,7 @@ impl Serving {
             .map(|value| String::from_utf8_lossy(value).into_owned());
         vec![
             text("C"),
-            key.map(|key| key.user.clone()).or_else(|| text("")),
+            text(pool.map_or("", |pool| client.user(pool))),
             key.map(|key| key.database.clone())
                 .or_else(|| text("tenbin")),
             text(state),
@@ -575,7 +581,6 @@ impl Serving {
             let pools = || self.pools.iter().filter(|pool| pool.serves());
             let theirs =
                 |pool: &&Pool| pool.database.user.as_ref().unwrap_or(&pool.key.user) == name;
-            let own = |pool: &&Pool| pool.key.user == *name;
             let most = rules.max_server_connections;
             vec![
                 text(name),
@@ -591,7 +596,7 @@ impl Serving {
                         .sum::<usize>(),
                 ),
                 number(rules.max_clients.unwrap_or(config.max_clients_per_user)),
-                number(pools().filter(own).map(|pool| pool.clients).sum::<usize>()),
+                number(self.clients_of(name)),
             ]
         });
         Table {
@@ -676,6 +681,76 @@ const SOCKETS: [&str; 19] = [
     "class",
 ];
 
+/// The type of a column, as `PgBouncer` gives it: text, int4, or numeric for what may be beyond int8.
+fn type_of(table: &str, column: &str) -> Type {
+    const INTEGERS: [&str; 37] = [
+        "cl_active",
+        "cl_waiting",
+        "cl_active_cancel_req",
+        "cl_waiting_cancel_req",
+        "sv_active",
+        "sv_active_cancel",
+        "sv_being_canceled",
+        "sv_idle",
+        "sv_used",
+        "sv_tested",
+        "sv_login",
+        "maxwait",
+        "maxwait_us",
+        "port",
+        "local_port",
+        "wait",
+        "wait_us",
+        "close_needed",
+        "remote_pid",
+        "items",
+        "pool_size",
+        "min_pool_size",
+        "reserve_pool",
+        "max_connections",
+        "current_connections",
+        "paused",
+        "disabled",
+        "max_user_connections",
+        "max_user_client_connections",
+        "current_client_connections",
+        "priority",
+        "limit",
+        "running",
+        "waiting",
+        "servers",
+        "busy",
+        "lag_ms",
+    ];
+    let sum = column.starts_with("total_") || column.starts_with("avg_");
+    if sum || (table == "totals" && column == "value") {
+        Type::Numeric
+    } else if INTEGERS.contains(&column) {
+        Type::Int4
+    } else {
+        Type::Text
+    }
+}
+
+/// Whether a `SET` is one that drivers say when they connect, of what has no bearing on these tables.
+fn is_of_drivers(words: &[&str]) -> bool {
+    const NAMES: [&str; 10] = [
+        "application_name",
+        "bytea_output",
+        "client_encoding",
+        "client_min_messages",
+        "datestyle",
+        "extra_float_digits",
+        "intervalstyle",
+        "names",
+        "standard_conforming_strings",
+        "timezone",
+    ];
+    let words = words.strip_prefix(&["session"]).unwrap_or(words);
+    let name = words.first().and_then(|word| word.split('=').next());
+    words.starts_with(&["time", "zone"]) || name.is_some_and(|name| NAMES.contains(&name))
+}
+
 fn show_config(config: &Config) -> Table {
     let usual = Config::default();
     let rows =
@@ -718,6 +793,10 @@ fn settings(config: &Config) -> Vec<(&'static str, String)> {
         (
             "max_server_connections",
             config.max_server_connections.to_string(),
+        ),
+        (
+            "max_server_connections_per_server",
+            config.max_server_connections_per_server.to_string(),
         ),
         (
             "max_server_connections_per_user",

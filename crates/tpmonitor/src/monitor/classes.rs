@@ -97,7 +97,7 @@ impl Serving {
         let name = carried(b"application_name")
             .and_then(|index| client.set.value(index))
             .map_or_else(Default::default, String::from_utf8_lossy);
-        self.class_of(&pool.key.user, &pool.key.database, &name)
+        self.class_of(client.user(pool), &pool.key.database, &name)
     }
 
     /// Lets a server count for the class of its client.

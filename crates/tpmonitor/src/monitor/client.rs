@@ -3,7 +3,7 @@
 use super::classes::ClassId;
 use super::login::{Joining, Proving};
 use super::lookup::Sought;
-use super::pool::PoolId;
+use super::pool::{Pool, PoolId};
 use super::{CLIENT, Serving};
 use crate::messages::{Severity, error};
 use crate::net::{Conn, Received};
@@ -18,8 +18,6 @@ use std::time::Instant;
 
 /// Receives from one client before others get their turn.
 const TURNS: usize = 4;
-/// Connections beyond the clients that there may be, which are told so.
-const LOG_IN_ROOM: usize = 1000;
 
 /// How far a client is.
 pub(super) enum Stage {
@@ -51,6 +49,8 @@ pub(super) struct Client {
     pub(super) relay: relay::Client,
     pub(super) server: Option<Id>,
     pub(super) pool: Option<PoolId>,
+    /// The user that it came in as, where that is not its pool's.
+    pub(super) came_as: Option<Box<str>>,
     /// Values of carried parameters that it has chosen.
     pub(super) set: Set,
     /// Its place in the queue, if it waits.
@@ -81,6 +81,11 @@ impl Client {
         self.origin.is_none()
     }
 
+    /// The user that it came in as; `pool` is its own.
+    pub(super) fn user<'a>(&'a self, pool: &'a Pool) -> &'a str {
+        self.came_as.as_deref().unwrap_or(&pool.key.user)
+    }
+
     /// Whether its socket may be read: what is read has to go somewhere.
     fn takes_input(&self) -> bool {
         self.ticket.is_none()
@@ -99,11 +104,6 @@ impl Client {
 impl Serving {
     /// Takes in a new connection; one that comes from no address comes through a Unix socket.
     pub(super) fn admit(&mut self, fd: OwnedFd, origin: Option<IpAddr>, metrics: bool) {
-        if !metrics && self.clients.len() >= self.config.max_clients.saturating_add(LOG_IN_ROOM) {
-            // So many that there is not even room to tell them why.
-            self.counted.refused += 1;
-            return;
-        }
         self.serial += 1;
         self.counted.accepted += u64::from(!metrics);
         let (serial, now) = (self.serial, self.now);
@@ -114,6 +114,7 @@ impl Serving {
             relay: relay::Client::default(),
             server: None,
             pool: None,
+            came_as: None,
             set: Set::default(),
             ticket: None,
             held: false,
@@ -130,7 +131,9 @@ impl Serving {
         let client = self.clients.get_mut(id);
         if !client.is_some_and(|client| client.conn.watch(&self.epoll, false)) {
             self.clients.remove(id);
+            return;
         }
+        self.knock(id, origin);
     }
 
     pub(super) fn client_event(&mut self, id: Id, flags: EventFlags) {

@@ -1,8 +1,8 @@
 //! Who is let in, and by what: rules, certificates, users of this machine, and how many of each kind.
 
 use super::Serving;
+use super::door::written;
 use crate::config::{Asked, Auth, Comer};
-use crate::log::{Level, line};
 use crate::slab::Id;
 use crate::startup::Startup;
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ impl Serving {
                 replication: startup.replicates(),
             };
             asked = rules.asked(comer).ok_or_else(|| {
-                let from = client.origin.map_or("[local]".to_owned(), |ip| ip.to_string());
+                let from = written(client.origin);
                 let way = if tls.is_some() { "SSL encryption" } else { "no encryption" };
                 format!("no entry in hba_file for host \"{from}\", user \"{user}\", database \"{database}\", {way}")
             })?;
@@ -66,14 +66,13 @@ impl Serving {
         }
     }
 
-    /// Sends a client away that may not come in.
-    pub(super) fn refuse(&mut self, id: Id, startup: &Startup, why: &str) {
-        line(
-            Level::Warning,
-            "log-in refused",
-            &[("user", &startup.user), ("error", &why)],
-        );
-        self.expel(id, "28000", why);
+    /// Clients that came in as this user.
+    pub(super) fn clients_of(&self, user: &str) -> usize {
+        let in_pools = self.clients.iter().filter_map(|(_, client)| {
+            let pool = &self.pools[client.pool?.0];
+            Some(client.user(pool))
+        });
+        in_pools.filter(|name| *name == user).count()
     }
 
     /// Whether there may be one more of this user, of this database, from this address; if not, why.
@@ -91,7 +90,7 @@ impl Serving {
         };
         let own = config.rules_of(&startup.user).max_clients;
         let limit = own.unwrap_or(config.max_clients_per_user);
-        if limit > 0 && !here(of(&|key| key.user == startup.user), limit) {
+        if limit > 0 && !here(self.clients_of(&startup.user), limit) {
             let what = format!("of user \"{}\"", startup.user);
             return refusal(&what, limit, "max_clients_per_user");
         }

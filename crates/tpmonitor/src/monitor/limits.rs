@@ -1,15 +1,27 @@
-//! Limits of server connections that pools share: of all, of one user, of one database. Who may connect is
-//! settled by them, and who has to make room.
+//! Limits of server connections that pools share: of all, of one server, of one user, of one database, of one
+//! user at one database. They decide which pool may connect, and which has to make room.
 
 use super::Serving;
-use super::pool::{Pool, PoolId, Purpose};
+use super::pool::{Key, Pool, PoolId, Purpose};
+use super::server::Own;
+use crate::log::{Level, line};
+use crate::messages::cells;
+use crate::slab::Id;
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
+use tenbin_wire::Address;
 
 /// Server-seconds that one pool may be ahead of another before a connection changes sides.
 const AHEAD_S: f64 = 0.25;
 /// How long a server is left to a pool that has not asked for it, while another could do with one more.
 const UNWANTED: Duration = Duration::from_millis(20);
+
+/// Connections to a server before it has said how many it takes.
+const UNKNOWN_CAP: usize = 8;
+/// How many sessions of ordinary users a server takes.
+const ASK_ROOM: &str = "SELECT pg_catalog.sum(CASE name WHEN 'max_connections' THEN setting::int ELSE -setting::int END) \
+     FROM pg_catalog.pg_settings \
+     WHERE name IN ('max_connections', 'superuser_reserved_connections', 'reserved_connections')";
 
 /// Pools that share a limit.
 #[derive(Debug)]
@@ -25,6 +37,27 @@ enum Of {
     All,
     User(String),
     Database(String),
+    /// These servers; `spread`: each takes its part of the connections.
+    Servers {
+        addresses: Vec<Address>,
+        spread: bool,
+    },
+    /// A user at a database, whose clients have asked for different start-up parameters.
+    Same(Key),
+}
+
+fn addresses(pool: &Pool) -> Vec<Address> {
+    let places = pool.database.places.iter();
+    places.map(|place| place.address.clone()).collect()
+}
+
+impl Of {
+    fn servers(pool: &Pool) -> Self {
+        Self::Servers {
+            addresses: addresses(pool),
+            spread: pool.wants.is_spread(),
+        }
+    }
 }
 
 impl Group {
@@ -55,7 +88,88 @@ impl Serving {
             ),
         ];
         let limited = caps.into_iter().filter(|(_, cap)| *cap > 0);
-        limited.map(|(of, cap)| self.group(of, cap)).collect()
+        let servers = (Of::servers(pool), self.server_cap(pool));
+        let limited: Vec<(Of, usize)> = limited.chain([servers]).collect();
+        let groups = limited.into_iter();
+        groups.map(|(of, cap)| self.group(of, cap)).collect()
+    }
+
+    /// What pools share that differ in further start-up parameters alone: their size. There is no group
+    /// where there is no second pool, so that nothing is looked at.
+    pub(super) fn share_size(&mut self, id: PoolId) {
+        let Pool { key, size, .. } = &self.pools[id.0];
+        let (key, size) = (key.without_extras(), *size);
+        let is_same = |pool: &Pool| pool.serves() && pool.key.is_same_but_for_extras(&key);
+        if self.pools.iter().filter(|pool| is_same(pool)).count() < 2 {
+            return;
+        }
+        let group = self.group(Of::Same(key.clone()), size);
+        for pool in &mut self.pools {
+            if is_same(pool) && !pool.groups.contains(&group) {
+                pool.groups.push(group);
+                self.groups[group].servers += pool.servers;
+            }
+        }
+    }
+
+    /// How many connections there may be to these servers.
+    fn server_cap(&self, pool: &Pool) -> usize {
+        let addresses = addresses(pool);
+        let spread = if pool.wants.is_spread() {
+            addresses.len().max(1)
+        } else {
+            1
+        };
+        let known = self.rooms.iter().find(|(known, _)| *known == addresses);
+        let each = match self.config.max_server_connections_per_server {
+            0 => known.map_or(UNKNOWN_CAP, |(_, room)| *room),
+            given => given,
+        };
+        each.saturating_mul(spread)
+    }
+
+    /// Asks a server how many connections it takes, where that is to be known and is not. Whether it was asked.
+    pub(super) fn ask_room(&mut self, id: Id, pool: PoolId) -> bool {
+        let addresses = addresses(&self.pools[pool.0]);
+        let known = self.rooms.iter().any(|(known, _)| *known == addresses);
+        let asks = !known && self.config.max_server_connections_per_server == 0;
+        if asks {
+            self.ask(id, Own::Room, ASK_ROOM);
+        }
+        asks
+    }
+
+    /// A server has said how many connections it takes: one in ten is left to others. One that does not say
+    /// it is no server of PostgreSQL's, and has no limit here.
+    pub(super) fn room_told(&mut self, pool: PoolId, row: &[u8]) {
+        let addresses = addresses(&self.pools[pool.0]);
+        let cell = cells(row).and_then(|cells| cells.first().copied().flatten());
+        let given = cell.and_then(|text| std::str::from_utf8(text).ok()?.parse::<usize>().ok());
+        let room = given.map_or(usize::MAX, |given| (given - given / 10).max(1));
+        if let (Some(given), Some(address)) = (given, addresses.first()) {
+            line(
+                Level::Info,
+                "server connections limited (max_server_connections_per_server)",
+                &[
+                    ("address", address),
+                    ("server_takes", &given),
+                    ("limit", &room),
+                ],
+            );
+        }
+        self.rooms.retain(|(known, _)| *known != addresses);
+        self.rooms.push((addresses.clone(), room));
+        for id in 0..self.pools.len() {
+            let pool = &self.pools[id];
+            let of = Of::servers(pool);
+            if pool.serves()
+                && matches!(&of, Of::Servers { addresses: known, .. } if *known == addresses)
+                && let Some(group) = self.groups.iter().position(|group| group.of == of)
+            {
+                self.groups[group].cap = self.server_cap(pool);
+                self.due.push(PoolId(id));
+            }
+        }
     }
 
     fn group(&mut self, of: Of, cap: usize) -> usize {
@@ -89,6 +203,9 @@ impl Serving {
             }
             self.pools[index].groups = groups;
         }
+        for index in 0..self.pools.len() {
+            self.share_size(PoolId(index));
+        }
     }
 
     /// A pool has one connection more.
@@ -105,7 +222,16 @@ impl Serving {
         let pool = &mut self.pools[id.0];
         pool.servers -= 1;
         for group in &pool.groups {
-            self.groups[*group].servers -= 1;
+            let group = &mut self.groups[*group];
+            group.servers -= 1;
+            // A server that was started anew may take another number.
+            if group.servers == 0
+                && let Of::Servers { addresses, .. } = &group.of
+                && self.config.max_server_connections_per_server == 0
+            {
+                self.rooms.retain(|(known, _)| known != addresses);
+                group.cap = UNKNOWN_CAP;
+            }
         }
     }
 

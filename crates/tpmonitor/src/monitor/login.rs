@@ -126,27 +126,28 @@ impl Serving {
         if self.stopping.is_some() {
             return self.expel(id, "57P03", "the TP monitor is shutting down");
         }
-        if self.clients.len() > self.config.max_clients {
-            return self.expel(
-                id,
-                "53300",
-                &format!(
-                    "sorry, too many clients already: the TP monitor takes {} (max_clients)",
-                    self.config.max_clients
-                ),
-            );
+        if self.is_full_of_clients() {
+            return self.refuse_one_more(id, &startup);
         }
         let own = self.is_admin_database(&startup.database);
         if !own && self.config.database(&startup.database).is_none() {
             let text = format!("database \"{}\" does not exist", startup.database);
-            return self.expel(id, "3D000", &text);
+            return self.refuse(id, &startup, "3D000", &text);
+        }
+        let database = self.config.database(&startup.database);
+        if !own && database.is_some_and(|database| database.places.is_empty()) {
+            let text = format!(
+                "the host of database \"{}\" has no address that the TP monitor could find",
+                startup.database
+            );
+            return self.refuse(id, &startup, "08001", &text);
         }
         if let Err(why) = self.is_safe_enough(id, &startup.user) {
-            return self.expel(id, "28000", why);
+            return self.refuse(id, &startup, "28000", why);
         }
         let auth = match self.method(id, &startup) {
             Ok(auth) => auth,
-            Err(why) => return self.refuse(id, &startup, &why),
+            Err(why) => return self.refuse(id, &startup, "28000", &why),
         };
         let secret = self.config.users.get(&startup.user).cloned();
         if secret.is_none()
@@ -156,6 +157,13 @@ impl Serving {
             return self.look_up(id, startup, auth, source);
         }
         self.challenge(id, startup, auth, secret, false);
+    }
+
+    fn refuse_one_more(&mut self, id: Id, startup: &Startup) {
+        let most = self.config.max_clients;
+        let text =
+            format!("sorry, too many clients already: the TP monitor takes {most} (max_clients)");
+        self.refuse(id, startup, "53300", &text);
     }
 
     /// Asks a client who it is, now that what is known of its password is known. `looked_up`: it was asked
@@ -174,7 +182,14 @@ impl Serving {
             return;
         };
         let binding = client.conn.tls().and_then(Session::own_binding);
-        let challenge = Challenge::ask(auth, &startup.user, secret.as_ref(), binding, &mut out);
+        let challenge = Challenge::ask(
+            auth,
+            &startup.user,
+            secret.as_ref(),
+            &self.secret,
+            binding,
+            &mut out,
+        );
         if !client.conn.send(&self.epoll, &out) {
             return self.drop_client(id);
         }
@@ -234,11 +249,12 @@ impl Serving {
                 self.join(id, startup, learnt.or(shown));
             }
             Verdict::Refused => {
-                let user = proving.startup.user.clone();
-                let about: [(&str, &dyn std::fmt::Display); 1] = [("user", &user)];
-                crate::log::line(crate::log::Level::Warning, "log-in refused", &about);
-                let text = format!("password authentication failed for user \"{user}\"");
-                self.expel(id, "28P01", &text);
+                let startup = proving.startup.clone();
+                let text = format!(
+                    "password authentication failed for user \"{}\"",
+                    startup.user
+                );
+                self.refuse(id, &startup, "28P01", &text);
             }
         }
         Some(found.bytes.len())
@@ -252,13 +268,22 @@ impl Serving {
         }
         if self.stopped.disabled.contains(&startup.database) {
             let text = format!("database \"{}\" is disabled", startup.database);
-            return self.expel(id, REFUSED, &text);
+            return self.refuse(id, &startup, REFUSED, &text);
+        }
+        // Others may have come in since.
+        if self.is_full_of_clients() {
+            return self.refuse_one_more(id, &startup);
         }
         if let Err(why) = self.has_room(id, &startup) {
-            return self.expel(id, "53300", &why);
+            return self.refuse(id, &startup, "53300", &why);
         }
+        // Clients of a database that has a user of its own share its connections.
+        let database = self.config.database(&startup.database);
+        let forced = database.and_then(|database| database.user.clone());
+        let came_as = forced.as_ref().filter(|user| **user != startup.user);
+        let came_as = came_as.map(|_| startup.user.as_str().into());
         let mut key = pool::Key {
-            user: startup.user.clone(),
+            user: forced.unwrap_or_else(|| startup.user.clone()),
             database: startup.database.clone(),
             extras: Vec::new(),
             reads: false,
@@ -293,6 +318,7 @@ impl Serving {
             return;
         };
         client.pool = Some(pool);
+        client.came_as = came_as;
         client.class = class;
         client.stage = Stage::Joining(Box::new(Joining {
             startup,

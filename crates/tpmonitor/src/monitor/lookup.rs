@@ -284,7 +284,7 @@ impl Serving {
         }
     }
 
-    /// The connection was lost. What it was asked is asked once more on another.
+    /// The connection was lost: its queries are sent again on another one.
     pub(super) fn asker_lost(&mut self, index: usize, why: &str) {
         let lookup = &mut self.lookups[index];
         lookup.server = None;

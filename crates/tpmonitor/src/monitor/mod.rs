@@ -7,6 +7,7 @@ mod checks;
 mod classes;
 mod client;
 mod cluster;
+mod door;
 mod gate;
 mod limits;
 mod login;
@@ -33,6 +34,7 @@ use cancel::Cancel;
 use classes::Class;
 use client::Client;
 use cluster::Cluster;
+use door::Door;
 use limits::Group;
 use lookup::Lookup;
 use metrics::Counted;
@@ -56,7 +58,7 @@ use std::time::{Duration, Instant};
 pub(crate) use succession::HANDED_OVER;
 pub use succession::Successor;
 use succession::{BEFORE, Before, NEXT, Next};
-use tenbin_wire::Outbox;
+use tenbin_wire::{Address, Outbox};
 
 /// Kinds of token.
 const CLIENT: u64 = 0;
@@ -171,6 +173,8 @@ struct Serving {
     /// Descriptors or clients have run out: nobody is accepted until this moment.
     full_until: Option<Instant>,
     clients: Slab<Client>,
+    /// Those who have not logged in yet.
+    door: Door,
     servers: Slab<Server>,
     cancels: Slab<Cancel>,
     pools: Vec<Pool>,
@@ -183,6 +187,8 @@ struct Serving {
     classes: Vec<Class>,
     /// Limits that pools share.
     groups: Vec<Group>,
+    /// How many connections servers may be given, where they have said it.
+    rooms: Vec<(Vec<Address>, usize)>,
     /// Servers that are asked for passwords.
     lookups: Vec<Lookup>,
     /// Pools where a server may have become free for somebody who waits.
@@ -398,6 +404,7 @@ impl Serving {
             descriptors,
             full_until: None,
             clients: Slab::default(),
+            door: Door::default(),
             servers: Slab::default(),
             cancels: Slab::default(),
             pools: Vec::new(),
@@ -406,6 +413,7 @@ impl Serving {
             past: HashMap::new(),
             classes: Vec::new(),
             groups: Vec::new(),
+            rooms: Vec::new(),
             lookups: Vec::new(),
             due: Vec::new(),
             clients_again: Vec::new(),
@@ -604,6 +612,13 @@ impl Serving {
                 // Sockets stay as they are.
                 config.listen = std::mem::take(&mut self.config.listen);
                 config.metrics = std::mem::take(&mut self.config.metrics);
+                // A name service that fails for a moment takes no server away.
+                for (name, database) in &mut config.databases {
+                    let before = self.config.databases.get(name);
+                    if let Some(before) = before.filter(|_| database.places.is_empty()) {
+                        database.clone_from(before);
+                    }
+                }
                 self.config = config;
                 self.apply_configuration();
                 line(Level::Info, "configuration read again", &[]);
@@ -622,11 +637,12 @@ impl Serving {
 
     fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPT_BATCH {
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            let room = self.clients.len() < self.room_for_clients() || self.displace_stale();
             let Some(listener) = self.listeners.get(index) else {
                 return;
             };
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let accepted = if self.clients.len() < self.room_for_clients() {
+            let accepted = if room {
                 acceptfrom_with(&listener.fd, flags)
             } else {
                 Err(Errno::MFILE)

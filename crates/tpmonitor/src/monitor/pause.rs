@@ -247,7 +247,7 @@ impl Serving {
         let awaited = self.stopped.awaited.swap_remove(index);
         self.answer(id, Err("canceling statement due to user request"));
         if awaited.what == What::Pause {
-            // Where somebody else has resumed it, nothing is left to do.
+            // Where another session has resumed it, nothing is left to do.
             let _ = self.unpause(awaited.database.as_deref());
         }
     }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// Spellings of parameter values that a pool remembers.
 const SPELLINGS_LIMIT: usize = 1000;
 /// Pools from which on those that nobody uses give way to new ones.
-const POOLS_KEPT: usize = 256;
+const POOLS_KEPT: usize = 64;
 
 /// A pool's place in the list of pools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +50,23 @@ pub(super) struct Key {
     pub(super) extras: Vec<(String, String)>,
     /// It is for transactions that only read.
     pub(super) reads: bool,
+}
+
+impl Key {
+    /// The same without further start-up parameters.
+    pub(super) fn without_extras(&self) -> Self {
+        Self {
+            user: self.user.clone(),
+            database: self.database.clone(),
+            extras: Vec::new(),
+            reads: self.reads,
+        }
+    }
+
+    /// Whether it differs in further start-up parameters at most.
+    pub(super) fn is_same_but_for_extras(&self, other: &Self) -> bool {
+        (&self.user, &self.database, self.reads) == (&other.user, &other.database, other.reads)
+    }
 }
 
 /// What a server says when a session begins.
@@ -227,26 +244,29 @@ impl Serving {
                 let pool = self.make_pool(key.clone(), database, Purpose::Serve);
                 let old = std::mem::replace(&mut self.pools[id.0], pool);
                 self.by_key.remove(&old.key);
-                let past = self.past.entry(old.key.database).or_default();
-                past.add(&old.totals);
+                // Of databases that there are not, anybody can think up any number.
+                if old.totals.received_bytes > 0 {
+                    let past = self.past.entry(old.key.database).or_default();
+                    past.add(&old.totals);
+                }
                 id
             }
             None => self.add_pool(key.clone(), database, Purpose::Serve),
         };
         self.by_key.insert(key, id);
         self.twin(id);
+        self.share_size(id);
         Some(id)
     }
 
-    /// A pool that may go, where there are many: nobody uses it, and it was for further start-up parameters,
-    /// of whose values there is no end.
+    /// A pool that may go, where there are many: nobody uses it. Of names, and of values of start-up
+    /// parameters, there is no end.
     fn vacant(&self) -> Option<PoolId> {
         if self.pools.len() < POOLS_KEPT {
             return None;
         }
         let unused = self.pools.iter().position(|pool| {
             pool.serves()
-                && !pool.key.extras.is_empty()
                 && pool.clients + pool.servers == 0
                 // Not of two that belong together, whose second is made with the first.
                 && pool.database.read_from != ReadFrom::Standbys

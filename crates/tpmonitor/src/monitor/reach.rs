@@ -152,7 +152,7 @@ impl Serving {
     }
 
     pub(super) fn not_reached(&mut self, id: Id, why: &str) {
-        if self.try_other_way(id) {
+        if self.try_other_way(id, why) {
             return;
         }
         if let Some(server) = self.forget_attempt(id) {
@@ -288,7 +288,7 @@ impl Serving {
 
     /// The server does not want us. Where it serves this pool already, it only has no room for more.
     fn rejected(&mut self, id: Id, message: &[u8], why: &str) {
-        if self.try_other_way(id) {
+        if self.try_other_way(id, why) {
             return;
         }
         let Some(server) = self.forget_attempt(id) else {
@@ -341,7 +341,9 @@ impl Serving {
         }
         server.greeting = Rc::new(parameters);
         pool.set_welcome(Some(Rc::clone(&server.greeting)));
-        self.tidy(id);
+        if !self.ask_room(id, pool_id) {
+            self.tidy(id);
+        }
         // Log-ins that it answers for need no server of their own.
         self.let_in(pool_id);
     }

@@ -166,7 +166,7 @@ impl Serving {
 
     /// A log-in has failed under `prefer` or `allow`: tries it with or without TLS, as the case may
     /// be. Whether that was begun.
-    pub(super) fn try_other_way(&mut self, id: Id) -> bool {
+    pub(super) fn try_other_way(&mut self, id: Id, why: &str) -> bool {
         let Some(server) = self.servers.get(id) else {
             return false;
         };
@@ -175,6 +175,16 @@ impl Serving {
             return false;
         }
         let (pool, encrypt) = (server.pool, !server.encrypt);
+        let what = if encrypt {
+            "log-in without TLS failed; trying with TLS (sslmode=allow)"
+        } else {
+            "connection with TLS failed; trying in plain text (sslmode=prefer)"
+        };
+        line(
+            Level::Warning,
+            what,
+            &[("address", &server.address), ("error", &why)],
+        );
         let place = Place {
             host: server.host.clone(),
             address: server.address.clone(),

@@ -55,6 +55,8 @@ pub(super) enum Own {
     RollBack,
     /// Takes away what a client left behind.
     Reset,
+    /// Asks how many connections the server takes.
+    Room,
 }
 
 /// A connection to a server.
@@ -381,6 +383,12 @@ impl Serving {
             (Some(Own::Reset), None) => {
                 server.relay.was_reset();
                 server.session = false;
+                self.tidy(id);
+            }
+            (Some(Own::Room), _) => {
+                let row = std::mem::take(&mut server.relay.own_row);
+                let pool = server.pool;
+                self.room_told(pool, &row);
                 self.tidy(id);
             }
             (_, None) => self.tidy(id),

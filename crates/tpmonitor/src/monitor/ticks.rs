@@ -44,6 +44,7 @@ impl Serving {
                 .for_each(super::pool::Pool::end_period);
         }
         self.check_clients();
+        self.report_door();
         self.check_servers();
         self.check_clusters();
         self.check_lookups();
@@ -122,6 +123,13 @@ impl Serving {
             late.extend(found.map(|(sqlstate, text)| (id, sqlstate, text)));
         }
         for (id, sqlstate, text) in late {
+            let stage = self.clients.get(id).map(|client| &client.stage);
+            if matches!(
+                stage,
+                Some(Stage::New | Stage::Sought(_) | Stage::Proving(_) | Stage::Scraping)
+            ) {
+                self.note_late(id);
+            }
             if sqlstate.is_empty() {
                 self.drop_client(id);
             } else {

@@ -45,6 +45,8 @@ pub(crate) struct Server {
     pub(crate) changed: Vec<(Vec<u8>, Vec<u8>)>,
     /// What the server said to a query of the monitor's own.
     pub(crate) own_error: Option<Vec<u8>>,
+    /// The last row that it answered one with.
+    pub(crate) own_row: Vec<u8>,
     /// What it remarked on one, message for message.
     pub(crate) own_notices: Vec<u8>,
     /// It has said that it leaves.
@@ -102,6 +104,7 @@ impl Server {
             reported: Vec::new(),
             changed: Vec::new(),
             own_error: None,
+            own_row: Vec::new(),
             own_notices: Vec::new(),
             leaving: false,
             farewell: false,
@@ -156,6 +159,7 @@ impl Server {
     pub(crate) fn owe_own(&mut self) {
         self.own_error = None;
         self.own_notices.clear();
+        self.own_row.clear();
         self.unnamed = None;
         self.owe_ready(Owed::Own);
     }
@@ -301,6 +305,7 @@ impl Server {
         let own = self.is_own();
         match found.tag {
             b'A' if !own => return Ok(self.notification(found)),
+            b'D' if own && found.missing == 0 => self.own_row = found.body().to_vec(),
             b'D' | b'd' | b't' | b'c' | b'H' | b'V' | b'A' => {}
             b'N' => {
                 if own && found.missing == 0 {

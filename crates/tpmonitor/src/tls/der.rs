@@ -9,10 +9,10 @@ pub(crate) enum Hash {
     Sha512,
 }
 
-const SEQUENCE: u8 = 0x30;
+pub(super) const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OID: u8 = 0x06;
-const VERSION: u8 = 0xa0;
+pub(super) const VERSION: u8 = 0xa0;
 /// 2.5.4.3
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 /// 1.2.840.113549.1.1, the start of RSA's signatures.
@@ -23,7 +23,7 @@ const ECDSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04];
 const SHA2: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
 
 /// An element at the front: its tag, its content, and what follows.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+pub(super) fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = bytes.split_first()?;
     let (&first, mut rest) = rest.split_first()?;
     let mut length = usize::from(first);
@@ -43,7 +43,7 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
 }
 
 /// The content of an element of this kind, and what follows.
-fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(super) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     element(bytes)
         .filter(|(found, ..)| *found == tag)
         .map(|(_, content, rest)| (content, rest))

@@ -1,13 +1,15 @@
 //! Certificates and keys from files.
 
-use super::der::{Hash, signature_hash};
-use super::{ALPN, Session};
+use super::der::{Hash, common_name, signature_hash};
+use super::{ALPN, Session, v1};
 use crate::config::TlsMode;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, ring};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
@@ -305,6 +307,21 @@ impl ServerCertVerifier for Verifier {
                 }
                 Ok(ServerCertVerified::assertion())
             }
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(why)))
+                if why.to_string() == "UnsupportedCertVersion"
+                    && v1::is_trusted(
+                        end_entity,
+                        &self.pinned,
+                        now,
+                        &self.provider.signature_verification_algorithms,
+                    ) =>
+            {
+                let name = common_name(end_entity).unwrap_or_default();
+                if self.names && !name.eq_ignore_ascii_case(&server_name.to_str()) {
+                    return Err(CertificateError::NotValidForName.into());
+                }
+                Ok(ServerCertVerified::assertion())
+            }
             other => other,
         }
     }
@@ -316,6 +333,14 @@ impl ServerCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let known = &self.provider.signature_verification_algorithms;
+        let mut schemes = known.mapping.iter();
+        let by_v1 = schemes.any(|(scheme, algorithms)| {
+            *scheme == signed.scheme
+                && v1::has_signed(certificate, algorithms, message, signed.signature())
+        });
+        if by_v1 {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
     }
 
@@ -326,6 +351,10 @@ impl ServerCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let known = &self.provider.signature_verification_algorithms;
+        if let Some(key) = v1::key_of_v1(certificate) {
+            let key = SubjectPublicKeyInfoDer::from(key);
+            return verify_tls13_signature_with_raw_key(message, &key, signed, known);
+        }
         rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
     }
 

@@ -4,6 +4,7 @@
 
 mod der;
 mod files;
+mod v1;
 
 pub use files::TlsError;
 pub(crate) use files::{Acceptor, Connector, binding};

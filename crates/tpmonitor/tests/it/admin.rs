@@ -375,3 +375,87 @@ fn pools_that_nobody_uses_give_way_and_what_they_did_counts_on() {
         .find(|row| row.get("name") == Some("total_query_count"));
     assert_eq!(queries.unwrap().get("value"), Some(count.as_str()));
 }
+
+#[test]
+fn set_is_refused_but_for_what_drivers_say() {
+    let monitor = Running::start(|_| {});
+    let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
+    for sql in ["SET pool_size = 1", "SET max_client_conn TO 9", "SET"] {
+        let error = admin.simple_query(sql).err().unwrap();
+        assert_eq!(error.code().unwrap().code(), "0A000", "{sql}");
+    }
+    for sql in [
+        "SET client_encoding = 'UTF8'",
+        "set session datestyle TO ISO",
+        "SET TIME ZONE 'UTC'",
+        "SET extra_float_digits=3",
+    ] {
+        admin.simple_query(sql).unwrap();
+    }
+}
+
+/// A column's name and type.
+type Column = (String, u32);
+type Row = Vec<Option<String>>;
+
+/// The columns of a table, and its rows.
+fn typed(admin: &mut Raw, sql: &str) -> (Vec<Column>, Vec<Row>) {
+    admin.send(&query(sql));
+    let (mut columns, mut rows) = (Vec::new(), Vec::new());
+    for reply in admin.until_ready() {
+        let mut rest = reply.body.get(2..).unwrap_or_default();
+        let mut row = Vec::new();
+        while !rest.is_empty() && matches!(reply.tag, 'T' | 'D') {
+            if reply.tag == 'T' {
+                let end = rest.iter().position(|&byte| byte == 0).unwrap();
+                let name = String::from_utf8_lossy(&rest[..end]).into_owned();
+                let oid: [u8; 4] = rest[end + 7..end + 11].try_into().unwrap();
+                columns.push((name, u32::from_be_bytes(oid)));
+                rest = &rest[end + 19..];
+            } else {
+                let length = i32::from_be_bytes(rest[..4].try_into().unwrap());
+                let length = usize::try_from(length).ok();
+                let end = 4 + length.unwrap_or(0);
+                row.push(length.map(|_| String::from_utf8_lossy(&rest[4..end]).into_owned()));
+                rest = &rest[end..];
+            }
+        }
+        if reply.tag == 'D' {
+            rows.push(row);
+        }
+    }
+    (columns, rows)
+}
+
+#[test]
+fn numbers_are_numbers() {
+    const INT4: u32 = 23;
+    const NUMERIC: u32 = 1700;
+    let monitor = Running::start(|_| {});
+    let mut client = monitor.raw();
+    assert_eq!(client.value("SELECT 1"), "1");
+    let mut admin = Raw::log_in(monitor.address, "postgres", &[("database", "tenbin")]);
+    for (table, column, oid) in [
+        ("POOLS", "cl_active", INT4),
+        ("CLIENTS", "port", INT4),
+        ("SERVERS", "wait_us", INT4),
+        ("STATS", "total_xact_count", NUMERIC),
+        ("TOTALS", "value", NUMERIC),
+        ("DATABASES", "pool_size", INT4),
+        ("LISTS", "items", INT4),
+        ("USERS", "max_user_connections", INT4),
+        ("CLASSES", "priority", INT4),
+        ("HOSTS", "servers", INT4),
+    ] {
+        let (columns, rows) = typed(&mut admin, &format!("SHOW {table}"));
+        let found = columns.iter().find(|(name, _)| name == column);
+        assert_eq!(found.map(|(_, oid)| *oid), Some(oid), "{table}.{column}");
+        for row in rows {
+            for ((name, oid), cell) in columns.iter().zip(row) {
+                let number = cell.iter().all(|text| text.parse::<i64>().is_ok());
+                let is_number = [INT4, NUMERIC].contains(oid);
+                assert!(number || !is_number, "{table}.{name}: {cell:?}");
+            }
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Rules, users of this machine, limits, and those who never come in.
 
-use crate::support::raw::{Raw, startup};
+use crate::support::raw::{Raw, message, startup};
 use crate::support::{Running, server};
 use postgres::NoTls;
 use std::io::{Read as _, Write as _};
@@ -134,6 +134,7 @@ fn those_who_never_come_in_cost_little_and_are_sent_away() {
     authority.sign("monitor", "a monitor", &["localhost"]);
     let monitor = Running::start(|config| {
         config.login_limit = LIMIT;
+        config.max_logins_per_address = 0;
         config.tls = tenbin_tpmonitor::ClientTls::read(
             tenbin_tpmonitor::TlsMode::Prefer,
             Some(&authority.path("monitor.crt")),
@@ -174,4 +175,50 @@ fn those_who_never_come_in_cost_little_and_are_sent_away() {
     let mut late = Raw::open(monitor.address);
     late.send(&startup(0x0003_0000, &[("user", "postgres")]));
     assert!(late.until_ready().iter().any(|reply| reply.tag == 'K'));
+}
+
+#[test]
+fn silent_connections_keep_nobody_out() {
+    let monitor = Running::start(|config| {
+        config.max_clients = 2;
+        config.max_logins_per_address = 10;
+    });
+    let mut silent: Vec<Raw> = (0..30).map(|_| Raw::open(monitor.address)).collect();
+    // The newest may still log in: no limit of clients counts those who have not.
+    let mut client = monitor.raw();
+    assert_eq!(client.value("SELECT 1"), "1");
+    // The oldest have made room, in their order.
+    for socket in &mut silent[..20] {
+        assert_eq!(socket.try_reply(), None);
+    }
+    let mut newest = silent.pop().unwrap();
+    newest.send(&startup(0x0003_0000, &[("user", "postgres")]));
+    assert!(newest.until_ready().iter().any(|reply| reply.tag == 'K'));
+}
+
+/// The salt that is told to a user who logs in by SCRAM.
+fn salt(monitor: &Running, user: &str) -> String {
+    let mut raw = Raw::open(monitor.address);
+    raw.send(&startup(0x0003_0000, &[("user", user)]));
+    assert_eq!(raw.reply().tag, 'R');
+    let first = b"n,,n=,r=abcdefghijklmnopqrstuvwx";
+    let length = u32::try_from(first.len()).unwrap().to_be_bytes();
+    let body = [&b"SCRAM-SHA-256\0"[..], &length, first].concat();
+    raw.send(&message(b'p', &body));
+    let said = String::from_utf8_lossy(&raw.reply().body).into_owned();
+    let salt = said.split(',').find(|part| part.starts_with("s="));
+    salt.unwrap().to_owned()
+}
+
+#[test]
+fn a_salt_does_not_tell_whether_there_is_such_a_user() {
+    let monitor = Running::start(|config| {
+        config.auth = Auth::Scram;
+        let secret = Secret::new("x");
+        config.users.insert("known".to_owned(), secret);
+    });
+    for user in ["known", "unknown"] {
+        assert_eq!(salt(&monitor, user), salt(&monitor, user), "{user}");
+    }
+    assert_ne!(salt(&monitor, "unknown"), salt(&monitor, "nobody"));
 }

@@ -173,7 +173,7 @@ impl<'f> Hunter<'f> {
             assert_eq!(
                 String::from_utf8_lossy(&row.body[6..]),
                 value,
-                "a row of somebody else's came to {}",
+                "another client's row came to {}",
                 self.name
             );
             found += 1;

@@ -219,7 +219,7 @@ fn what_is_not_spoken_is_said_so() {
 }
 
 /// Plays a server on one connection: it says something unasked after its first answer, and is in a
-/// transaction from `BEGIN` on. What it was asked is told.
+/// transaction from `BEGIN` on. It reports the queries that it received.
 fn talkative(listener: &TcpListener, asked: &Sender<String>) {
     let (mut socket, _) = listener.accept().unwrap();
     let mut length = [0; 4];
@@ -267,6 +267,8 @@ fn a_word_of_a_free_server_does_not_make_two_of_it() {
         let listen = std::mem::take(&mut config.listen);
         *config = tenbin_tpmonitor::Config {
             pool_size: 1,
+            // The server is not to be asked.
+            max_server_connections_per_server: 100,
             ..tenbin_tpmonitor::Config::in_front_of(&target, listen)
         };
     });

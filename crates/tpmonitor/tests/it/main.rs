@@ -24,5 +24,6 @@ mod pooling;
 mod prepared;
 mod programs;
 mod session;
+mod shares;
 mod support;
 mod tls;

@@ -507,6 +507,37 @@ fn servers_are_spoken_to_as_sslmode_says() {
 }
 
 #[test]
+fn a_servers_certificate_may_be_of_version_1() {
+    let authority = Authority::new();
+    let foreign = Authority::new();
+    let hba = "host all all all scram-sha-256";
+    let server = Arc::new(authority.server(&["localhost"], hba));
+    authority.make_v1("server");
+    allow(&server, hba);
+    let ca = format!("sslrootcert={}", authority.text("ca.crt"));
+    let other = format!("sslrootcert={}", foreign.text("ca.crt"));
+    for (options, expected) in [
+        ("sslmode=prefer".to_owned(), Ok("t")),
+        ("sslmode=require".to_owned(), Ok("t")),
+        (format!("sslmode=verify-ca {ca}"), Ok("t")),
+        // It has no names of hosts, and its common name is another.
+        (format!("sslmode=verify-full {ca}"), Err("NotValidForName")),
+        (
+            format!("sslmode=verify-ca {other}"),
+            Err("UnsupportedCertVersion"),
+        ),
+    ] {
+        let monitor = to_server(&server, &options);
+        let said = psql(&monitor, "sslmode=disable", ENCRYPTED);
+        match (&said, expected) {
+            (Ok(text), Ok(expected)) => assert_eq!(text, expected, "{options}"),
+            (Err(text), Err(part)) => assert!(text.contains(part), "{options}: {text}"),
+            _ => panic!("{options}: {said:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_server_without_tls_is_taken_or_refused() {
     let server = server();
     for (mode, works) in [("prefer", true), ("allow", true), ("require", false)] {

@@ -115,6 +115,17 @@ impl Raw {
         raw
     }
 
+    /// What a log-in that is refused is told.
+    pub(crate) fn refused(address: SocketAddr, user: &str, more: &[(&str, &str)]) -> Reply {
+        let mut raw = Self::open(address);
+        let parameters = [&[("user", user), ("database", "postgres")], more].concat();
+        raw.send(&startup(0x0003_0000, &parameters));
+        let replies = raw.until_ready();
+        let last = replies.into_iter().last().expect("a refusal");
+        assert_eq!(last.tag, 'E');
+        last
+    }
+
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }

@@ -1,7 +1,9 @@
 //! Certificates made for a test, a server that speaks TLS, and a client that does.
 
 use super::raw::{query, startup};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SigningKey as _};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -63,6 +65,31 @@ impl Authority {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
+    /// Makes a certificate one of version 1, as `openssl x509 -req` does: without version and extensions.
+    pub(crate) fn make_v1(&self, name: &str) {
+        let file = self.path(&format!("{name}.crt"));
+        let certificate = CertificateDer::from_pem_file(&file).unwrap();
+        let (whole, _) = element(&certificate);
+        let (signed, rest) = element(content(whole));
+        let (algorithm, _) = element(rest);
+        let mut fields = content(signed);
+        let mut kept = Vec::new();
+        while !fields.is_empty() {
+            let (field, rest) = element(fields);
+            if field[0] & 0xe0 != 0xa0 {
+                kept.extend_from_slice(field);
+            }
+            fields = rest;
+        }
+        let signed = wrap(0x30, &kept);
+        let signature = self.issuer.key().sign(&signed).unwrap();
+        let signature = wrap(3, &[&[0], &signature[..]].concat());
+        let whole = wrap(0x30, &[&signed[..], algorithm, &signature].concat());
+        let text = STANDARD.encode(whole);
+        let text = format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n");
+        fs::write(file, text).unwrap();
+    }
+
     /// A server that speaks TLS with a certificate for these hosts, and takes from TCP what `hba` says.
     pub(crate) fn server(&self, hosts: &[&str], hba: &str) -> Embedded {
         self.sign("server", "a server", hosts);
@@ -88,6 +115,43 @@ impl Authority {
         allow(&server, hba);
         server
     }
+}
+
+/// An element of DER with its header, and what follows.
+fn element(bytes: &[u8]) -> (&[u8], &[u8]) {
+    bytes.split_at(header(bytes) + content(bytes).len())
+}
+
+/// Bytes of a header: a tag, and a length of one byte or of as many as the first says.
+fn header(bytes: &[u8]) -> usize {
+    if bytes[1] < 0x80 {
+        2
+    } else {
+        2 + usize::from(bytes[1] & 0x7f)
+    }
+}
+
+fn content(bytes: &[u8]) -> &[u8] {
+    let start = header(bytes);
+    let digits = if start == 2 {
+        &bytes[1..2]
+    } else {
+        &bytes[2..start]
+    };
+    let length = digits
+        .iter()
+        .fold(0, |sum, digit| sum << 8 | usize::from(*digit));
+    &bytes[start..start + length]
+}
+
+fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+    let header = match length {
+        [0, short @ 0..=0x7f] => vec![tag, short],
+        [0, long] => vec![tag, 0x81, long],
+        [high, low] => vec![tag, 0x82, high, low],
+    };
+    [&header, content].concat()
 }
 
 /// Puts rules in place of those for TCP; what comes through the Unix socket is trusted.
