@@ -17,7 +17,7 @@ use tenbin_study::aging::{
 /// Relations with fewer of a query's bytes than this are left out of the tables.
 const SMALLEST_SHARE: f64 = 0.001;
 
-/// The study for a terminal of `width` columns: the source's table with its figures beside ours.
+/// The study for a terminal of `width` columns: the source's table with its figures and tenbin's.
 #[must_use]
 pub fn aging_terminal(study: &Aging, directory: &Path, width: usize, color: bool) -> String {
     let mut out = String::new();
@@ -127,11 +127,11 @@ fn title(study: &Aging) -> String {
 fn conditions(study: &Aging) -> String {
     let caches = match study.caches {
         Caches::DropCaches => "the kernel's caches dropped",
-        Caches::Fadvise => "the files' pages let go",
+        Caches::Fadvise => "the files' pages dropped from the page cache",
     };
     format!(
-        "Every file laid anew on the same disk for each pair; before each trial the server was started \
-         anew and {caches}; trials interleaved. (B) reads orders below key {}. Ratios are aged ÷ fresh; S2 is the source.",
+        "For each pair, every file was recreated on the same disk. Before each trial the server was \
+         restarted and {caches}. Trials are interleaved. (B) reads orders below key {}. Ratios are aged ÷ fresh; S2 is the source.",
         decimal(study.databases.orderkey_below as f64, 0)
     )
 }
@@ -279,9 +279,9 @@ fn relations(study: &Aging, mode: Mode, query: Query) -> Table {
             [show(fresh), show(aged), times(ratio)]
         };
         let cells = [
-            triple(|reads| reads.count, |count| decimal(count, 0)),
+            triple(|reads| reads.count, mean_count),
             triple(|reads| reads.bytes, bytes),
-            triple(|reads| reads.seek_sectors, sectors),
+            triple(|reads| reads.seek_sectors, mean_sectors),
         ];
         let cells = cells.into_iter().flatten().map(Cell::from);
         table.row(
@@ -293,11 +293,28 @@ fn relations(study: &Aging, mode: Mode, query: Query) -> Table {
     table
 }
 
+/// A mean over trials, with so many digits that its ratio to another can be had from what is shown.
+fn mean_count(mean: f64) -> String {
+    if mean < 100.0 && mean.fract() > 0.0 {
+        significant(mean)
+    } else {
+        decimal(mean, 0)
+    }
+}
+
+fn mean_sectors(mean: f64) -> String {
+    if mean < 100.0 {
+        mean_count(mean)
+    } else {
+        sectors(mean)
+    }
+}
+
 fn replaced(study: &Aging) -> String {
     let databases = &study.databases;
     format!(
         "{} % of the orders and their lines were replaced by {} of TPC-H's refresh functions and vacuumed; the fresh database \
-         holds the same rows, orders and lines in the order of their keys and their indexes built anew.",
+         holds the same rows, orders and lines in the order of their keys and their indexes rebuilt.",
         significant(databases.share * 100.0),
         counted(databases.sets, "pair", "pairs")
     )
@@ -377,8 +394,12 @@ fn sentence(study: &Aging, query: Query) -> Option<String> {
     let shown = (!shown.is_empty())
         .then(|| format!("aged takes {} of fresh", listed(&shown)))
         .into_iter();
-    let not_shown = (!not_shown.is_empty())
-        .then(|| format!("in {} they are not told apart", listed(&not_shown)));
+    let not_shown = (!not_shown.is_empty()).then(|| {
+        format!(
+            "in {} the difference is not significant",
+            listed(&not_shown)
+        )
+    });
     let parts: Vec<String> = shown.chain(not_shown).collect();
     let text = format!("{} {}: {}.", query.name(), query.title(), parts.join("; "));
     (!parts.is_empty()).then_some(text)
@@ -410,5 +431,19 @@ fn conditions_page(study: &Aging) -> Markup {
         h3 { "Settings that tenbin or the user chose" }
         (parts::chosen(&study.server).html())
         p.soft { "In each session hash and merge joins, bitmap and index-only scans, memoize and just-in-time compilation are off, so that the plans are the source's; each was checked with EXPLAIN before it was measured." }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the means 0.357 and 5.0 the ratio is 14.0, and of what is shown, too.
+    #[test]
+    fn means_are_shown_with_the_digits_of_their_ratio() {
+        assert_eq!(mean_count(5.0 / 14.0), "0.357");
+        assert_eq!(mean_count(5.0), "5");
+        assert_eq!(mean_count(0.0), "0");
+        assert_eq!(mean_count(1234.5), decimal(1234.5, 0));
     }
 }

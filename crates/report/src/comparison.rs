@@ -5,7 +5,8 @@ use crate::table::{Cell, Table, Tone, escape_markdown, lines, numbers, verbatim,
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use tenbin_study::Comparison;
-use tenbin_study::comparison::{Change, Difference, Row, Side};
+use tenbin_study::Outcome;
+use tenbin_study::comparison::{Change, Difference, MethodKind, Row, Side};
 
 /// A comparison for a terminal of `width` columns: the verdict, what to beware of, the figures side by
 /// side, and in what else the sides differ.
@@ -24,10 +25,9 @@ pub fn comparison_terminal(comparison: &Comparison, width: usize, color: bool) -
         );
     }
     out.push('\n');
-    let tone = if comparison.exceeded() {
-        Tone::Bad
-    } else {
-        Tone::Plain
+    let tone = match comparison.outcome() {
+        Some(Outcome::Exceeded) => Tone::Bad,
+        _ => Tone::Plain,
     };
     lines(&mut out, &comparison.verdict.sentence, tone, width, color);
     lines(
@@ -49,9 +49,9 @@ pub fn comparison_terminal(comparison: &Comparison, width: usize, color: bool) -
     out.push('\n');
     out.push_str(&figures(comparison).terminal(width, color));
     match comparison.differences.as_slice() {
-        [] => out.push_str("\nNothing recorded differs between the sides but their results.\n"),
+        [] => out.push_str("\nNo recorded setting differs between the sides.\n"),
         differences => {
-            out.push_str("\nWhat differs beside the results:\n");
+            out.push_str("\nOther differences between the sides:\n");
             let own = differences.iter().filter(|d| d.because.is_none());
             let short = own.map(|difference| Difference {
                 a: shortened(&difference.a),
@@ -84,11 +84,11 @@ pub fn comparison_markdown(comparison: &Comparison) -> String {
     }
     let _ = write!(
         out,
-        "\n## Figures\n\n{}\n## Differences beside the results\n\n",
+        "\n## Figures\n\n{}\n## Other differences between the sides\n\n",
         figures(comparison).markdown()
     );
     match comparison.differences.as_slice() {
-        [] => out.push_str("Nothing recorded differs between the sides but their results.\n"),
+        [] => out.push_str("No recorded setting differs between the sides.\n"),
         differences => out.push_str(&differing(differences).markdown()),
     }
     out
@@ -124,21 +124,29 @@ fn value(value: f64) -> String {
 }
 
 fn figures(comparison: &Comparison) -> Table {
-    let interval = format!(
-        "{} % interval",
-        significant(comparison.method.confidence_percent).replace(".0", "")
-    );
+    let within = comparison.method.kind == MethodKind::WithinRuns;
+    let interval = if within {
+        "varies within the runs".to_owned()
+    } else {
+        let percent = significant(comparison.method.confidence_percent).replace(".0", "");
+        format!("{percent} % interval")
+    };
     let mut table = Table::new([
         words("Figure"),
         numbers("A"),
         numbers("B"),
         numbers("B/A"),
         numbers(interval),
-        words("B is"),
+        words("B"),
     ]);
     let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".into(), |ratio| decimal(ratio, 3));
     for row in &comparison.rows {
-        let interval = match (row.ratio_low, row.ratio_high) {
+        let ends = if within {
+            (row.within_low, row.within_high)
+        } else {
+            (row.ratio_low, row.ratio_high)
+        };
+        let interval = match ends {
             (Some(low), Some(high)) => format!("{} to {}", decimal(low, 3), decimal(high, 3)),
             _ => "–".into(),
         };
@@ -158,8 +166,8 @@ fn change(row: &Row) -> Cell {
     match row.change {
         Change::Better => Cell::toned("better", Tone::Good),
         Change::Worse => Cell::toned("worse", Tone::Bad),
-        Change::NotShown => Cell::toned("not told apart", Tone::Soft),
-        Change::Unknown => Cell::toned("not known", Tone::Soft),
+        Change::NotShown => Cell::toned("not significant", Tone::Soft),
+        Change::Unknown => Cell::toned("not decided", Tone::Soft),
     }
 }
 
@@ -184,7 +192,7 @@ fn consequences(differences: &[Difference]) -> Vec<String> {
         .into_iter()
         .map(|(cause, fields)| {
             format!(
-                "With {cause} come other {} (--markdown shows them).",
+                "The difference in {cause} also changes {} (--markdown shows them).",
                 fields.join(", ")
             )
         })
@@ -199,7 +207,7 @@ fn differing(differences: &[Difference]) -> Table {
     for difference in differences {
         let values = [&difference.field, &difference.a, &difference.b];
         let because = difference.because.as_ref();
-        let because = because.map_or_else(String::new, |field| format!("comes with {field}"));
+        let because = because.map_or_else(String::new, |field| format!("follows from {field}"));
         let cells = values.map(|value| value.as_str().into());
         table.row(cells.into_iter().chain(explained.then(|| because.into())));
     }

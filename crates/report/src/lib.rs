@@ -25,6 +25,6 @@ pub use aging_plot::AgingPicture;
 pub use comparison::{comparison_markdown, comparison_terminal};
 pub use markdown::markdown;
 pub use page::html;
-pub use terminal::terminal;
+pub use terminal::{terminal, terminal_checks};
 pub use trace::{summaries_terminal, summary_terminal, trace_terminal};
 pub use trace_plot::trace_html;

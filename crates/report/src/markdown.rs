@@ -54,7 +54,7 @@ pub fn markdown(run: &Run) -> String {
     section("Standbys", parts::standbys(run));
     section("Log and counters", parts::observation(run));
     section("Relations, for one transaction", parts::relations(run));
-    section("What observing took", parts::taken(run));
+    section("Cost of observation", parts::taken(run));
     section("Settings", parts::settings(run));
     section("Environment", parts::environment(run));
     section("Disks", parts::disks(run));

@@ -212,7 +212,7 @@ fn rules(run: &Run) -> Markup {
     let nothing = |what: &str| html! { p.soft { (what) } };
     html! {
         (section("Audit", &html! {
-            @if run.result.audit.is_empty() { (nothing("This run was not held against the workload's rules.")) }
+            @if run.result.audit.is_empty() { (nothing("No rule of the workload applied to this run.")) }
             (filled(&parts::audit(run)))
         }))
         (section("Checks of the data", &html! {
@@ -228,7 +228,7 @@ fn mishaps(run: &Run) -> Markup {
     html! {
         (section("Errors and retries", &html! {
             (filled(&parts::outcomes(run)))
-            @if errors.rows.is_empty() { p.soft { "Nothing failed and nothing was repeated." } } @else { (errors.html()) }
+            @if errors.rows.is_empty() { p.soft { "No transaction failed, and none was retried." } } @else { (errors.html()) }
         }))
         @if !deferred.rows.is_empty() { (section("Executed later", &html! {
             p.soft { "Accepted at once, executed from a queue; times run from acceptance to the last reply." }

@@ -21,11 +21,13 @@ use tenbin_record::result::{ErrorCount, Statement, Times};
 use tenbin_record::{Run, Verdict};
 
 fn verdict(verdict: Verdict) -> Cell {
-    match verdict {
-        Verdict::Pass => Cell::toned("PASS", Tone::Good),
-        Verdict::Fail => Cell::toned("FAIL", Tone::Bad),
-        Verdict::Skip => Cell::toned("SKIP", Tone::Soft),
-    }
+    let tone = match verdict {
+        Verdict::Pass => Tone::Good,
+        Verdict::Fail => Tone::Bad,
+        Verdict::NotEnough => Tone::Plain,
+        Verdict::Skip => Tone::Soft,
+    };
+    Cell::toned(verdict.name(), tone)
 }
 
 fn ms(value: f64) -> Cell {
@@ -234,7 +236,7 @@ pub(crate) fn errors(run: &Run) -> Table {
         if measured.unfinished > 0 {
             table.row([
                 kind(&about.name).into(),
-                "no answer at the end".into(),
+                "no answer when the run ended".into(),
                 "".into(),
                 mishap(measured.unfinished),
                 "".into(),

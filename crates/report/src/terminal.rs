@@ -3,10 +3,10 @@
 use crate::format::{bytes, response, significant};
 use crate::parts;
 use crate::table::{Tone, lines, plain, toned, wrap};
-use crate::words;
+use crate::words::{self, Sentence};
 use std::fmt::Write as _;
 use std::path::Path;
-use tenbin_record::{Run, Verdict};
+use tenbin_record::{AuditItem, Run, Verdict};
 
 /// The result for a terminal of `width` columns: the verdict, response times by transaction, what the
 /// audit and the checks found, how the driver did, and that `directory` holds the rest.
@@ -19,14 +19,7 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
         return crate::tpch::terminal(run, tpch, directory, width, color);
     }
     let mut out = String::new();
-    for sentence in words::verdict(run) {
-        let tone = if sentence.tone == Tone::Bad {
-            Tone::Bad
-        } else {
-            Tone::Plain
-        };
-        lines(&mut out, &sentence.text, tone, width, color);
-    }
+    sentences(&mut out, words::verdict(run), width, color);
     for warning in words::warnings(run) {
         lines(
             &mut out,
@@ -65,6 +58,26 @@ pub fn terminal(run: &Run, directory: &Path, width: usize, color: bool) -> Strin
     out.replace('\u{a0}', " ")
 }
 
+/// What the checks found, for a reader who has the result without them.
+#[must_use]
+pub fn terminal_checks(run: &Run, width: usize, color: bool) -> String {
+    let mut out = String::from("\n");
+    sentences(&mut out, words::verdict_on_data(run), width, color);
+    checks(run, width, color, &mut out);
+    out.replace('\u{a0}', " ")
+}
+
+fn sentences(out: &mut String, sentences: Vec<Sentence>, width: usize, color: bool) {
+    for sentence in sentences {
+        let tone = if sentence.tone == Tone::Bad {
+            Tone::Bad
+        } else {
+            Tone::Plain
+        };
+        lines(out, &sentence.text, tone, width, color);
+    }
+}
+
 /// A label and text whose further lines are indented below it.
 fn labelled(out: &mut String, label: &str, tone: Tone, text: &str, width: usize, color: bool) {
     let indent = label.chars().count() + 2;
@@ -84,12 +97,9 @@ fn labelled(out: &mut String, label: &str, tone: Tone, text: &str, width: usize,
 }
 
 fn audit(run: &Run, width: usize, color: bool, out: &mut String) {
-    let tallied = words::audit(run);
-    let counts = format!(
-        "Audit: {} PASS, {} FAIL, {} SKIP\n",
-        tallied.pass, tallied.fail, tallied.skip
-    );
-    out.push_str(&counts);
+    if words::audit(run).fail > 0 {
+        out.push_str("Failed audit rules:\n");
+    }
     for item in run
         .result
         .audit
@@ -106,16 +116,21 @@ fn audit(run: &Run, width: usize, color: bool, out: &mut String) {
         );
         labelled(out, "  FAIL", Tone::Bad, &text, width, color);
     }
+    let few = |item: &&AuditItem| item.verdict == Verdict::NotEnough;
+    if words::audit(run).not_enough > 0 {
+        out.push_str("Audit rules without enough data:\n");
+    }
+    for item in run.result.audit.iter().filter(few) {
+        let note = item.note.as_deref().unwrap_or("not enough data");
+        let text = format!("{}: {note}", item.title);
+        labelled(out, "  FEW", Tone::Plain, &text, width, color);
+    }
 }
 
 fn checks(run: &Run, width: usize, color: bool, out: &mut String) {
-    let tallied = words::checks(run);
-    let found = match (tallied.pass, tallied.fail) {
-        (0, 0) => "the data were not checked".to_owned(),
-        (pass, 0) => words::held(pass),
-        (pass, fail) => format!("{fail} of {} conditions do not hold", pass + fail),
-    };
-    let _ = writeln!(out, "Checks: {found}");
+    if words::checks(run).fail > 0 {
+        out.push_str("Failed consistency checks:\n");
+    }
     for check in run
         .result
         .checks
@@ -124,7 +139,7 @@ fn checks(run: &Run, width: usize, color: bool, out: &mut String) {
     {
         let shown = check.offending.join("; ");
         let text = format!(
-            "{} {}: not for {} ({})",
+            "{} {}: does not hold for {} ({})",
             check.condition, check.title, check.offending_count, shown
         );
         labelled(out, "  FAIL", Tone::Bad, &text, width, color);
@@ -139,7 +154,7 @@ fn driver(run: &Run) -> String {
             format!("{} µs CPU a transaction, ", significant(us))
         });
     let late = driver.lateness_ms.map_or_else(
-        || "nothing to be late for".to_owned(),
+        || "no scheduled steps".to_owned(),
         |late| {
             format!(
                 "late by p99 {}, p99.9 {}, max {}",
@@ -149,8 +164,17 @@ fn driver(run: &Run) -> String {
             )
         },
     );
+    let beat = driver.heartbeat.map_or_else(String::new, |beat| {
+        let late = beat.late_ms;
+        format!(
+            "; its heartbeat late by p99 {}, p99.9 {}, max {}",
+            response(late.p99),
+            response(late.p999),
+            response(late.max)
+        )
+    });
     format!(
-        "Driver: {cpu}{late}{}; {} of memory",
+        "Driver: {cpu}{late}{}{beat}; {} of memory",
         if driver.stay_awake {
             " with processors kept awake"
         } else {

@@ -128,7 +128,7 @@ fn whole(value: f64) -> String {
 
 fn sentences(run: &Run, tpch: &Tpch) -> Vec<String> {
     let mut texts = vec![format!(
-        "PostgreSQL {} came to {} (derived, unaudited).",
+        "PostgreSQL {} reached {} (derived, unaudited).",
         run.server.version,
         headline(run, tpch)
     )];
@@ -147,7 +147,7 @@ fn sentences(run: &Run, tpch: &Tpch) -> Vec<String> {
     ));
     if let Some((throughput, seconds)) = tpch.throughput.zip(tpch.throughput_s) {
         texts.push(format!(
-            "Throughput {}: {} and beside them as many refresh pairs in {}.",
+            "Throughput {}: {} and as many refresh pairs in {}.",
             whole(throughput),
             counted(u64::from(tpch.streams), "query stream", "query streams"),
             duration(seconds)

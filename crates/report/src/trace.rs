@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 use tenbin_record::Trace;
-use tenbin_record::summary::{DevicePart, Part, Side, Summary};
+use tenbin_record::summary::{DevicePart, Flushes, Part, Side, Summary};
 use tenbin_record::trace::{Device, Flow, Flows};
 
 /// Relations named; the rest is added up in one line.
@@ -52,7 +52,13 @@ pub fn trace_terminal(trace: &Trace, directory: &Path, width: usize, color: bool
         }
     }
     for (name, device) in &trace.devices {
-        lines(&mut out, &settings(name, device), Tone::Soft, width, color);
+        let flushes = result.devices.get(name).map_or(0, |flows| flows.flushes);
+        let text = format!(
+            "{}; {}",
+            settings(name, device),
+            counted(flushes, "flush", "flushes")
+        );
+        lines(&mut out, &text, Tone::Soft, width, color);
     }
     let _ = writeln!(out, "Trace: {}", plain(&directory.display().to_string()));
     out.replace('\u{a0}', " ")
@@ -178,6 +184,7 @@ pub(crate) fn by_relation(trace: &Trace) -> Table {
     let sum = Flows {
         reads: added(rest.iter().map(|(_, flows)| flows.reads)),
         writes: added(rest.iter().map(|(_, flows)| flows.writes)),
+        flushes: 0,
     };
     let name = others(rest.len());
     rows.extend((!rest.is_empty()).then_some((&name, &sum)));
@@ -372,7 +379,7 @@ fn device_lines(device: &DevicePart, model: Option<&str>) -> Vec<String> {
     let (depth, seeks) = (device.queue_depth, device.seeks);
     let mut lines = vec![
         format!(
-            "queue depth: {} at issue, {} over time, {} at most; {} read ahead of need",
+            "queue depth: {} at issue, {} over time, {} at most; read-ahead made {} longer than a block",
             significant(depth.at_issue_mean),
             significant(depth.over_time_mean),
             depth.max,
@@ -385,10 +392,21 @@ fn device_lines(device: &DevicePart, model: Option<&str>) -> Vec<String> {
             counted(seeks.seekwatcher_count, "jump", "jumps"),
         ),
     ];
+    lines.extend(flushes(&device.part.flushes));
     if let (Some(model), Some(seconds)) = (model, device.part.model_s) {
         lines.push(format!("{model} would have needed {}", duration(seconds)));
     }
     lines
+}
+
+/// How many flushes there were and how long they took; none where there was none.
+fn flushes(flushes: &Flushes) -> Option<String> {
+    let text = counted(flushes.count, "flush", "flushes");
+    let times = flushes.latency_us.map(|spread| {
+        let [p50, p99, max] = [spread.p50, spread.p99, spread.max].map(|us| response(us / 1e3));
+        format!(": p50 {p50}, p99 {p99}, max {max}")
+    });
+    (flushes.count > 0).then(|| text + &times.unwrap_or_default())
 }
 
 fn model_table(model: &str, summary: &Summary) -> Table {

@@ -5,7 +5,7 @@ use crate::table::Tone;
 use tenbin_record::observation::Others;
 use tenbin_record::result::{Times, Transaction};
 use tenbin_record::run::{Kind, Via};
-use tenbin_record::{Run, Verdict};
+use tenbin_record::{AuditItem, Run, Verdict};
 
 /// One sentence of the verdict.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ const LATENESS_SHARE: f64 = 0.05;
 /// Part of the time that driving may stand still for recording.
 const STALL_SHARE: f64 = 0.01;
 
-/// A stable name as people write it: `new_order` is New-Order.
+/// A stable name in the usual spelling: `new_order` is New-Order.
 pub(crate) fn kind(name: &str) -> String {
     match name {
         "tpca" => return "TPC-A-like".into(),
@@ -43,7 +43,7 @@ pub(crate) fn kind(name: &str) -> String {
     name.split('_').map(capital).collect::<Vec<_>>().join("-")
 }
 
-/// A kind of process as people write it.
+/// A kind of process in the usual spelling.
 pub(crate) fn process(kind: &str) -> String {
     match kind {
         "driver" => "tenbin".into(),
@@ -57,7 +57,7 @@ pub(crate) fn process(kind: &str) -> String {
     }
 }
 
-/// A part of the server or of the kernel as people write it, and what it does.
+/// The displayed name of a part of the server or of the kernel, and what it does.
 pub(crate) fn part(module: &str) -> (&str, &'static str) {
     match module {
         "parse" => (module, "text to query tree: parser, analysis, rewriting"),
@@ -257,6 +257,7 @@ pub(crate) fn kinds(run: &Run) -> Vec<(&Kind, &Transaction)> {
 pub(crate) struct Tallied {
     pub(crate) pass: usize,
     pub(crate) fail: usize,
+    pub(crate) not_enough: usize,
     pub(crate) skip: usize,
 }
 
@@ -266,6 +267,7 @@ pub(crate) fn tally(verdicts: impl Iterator<Item = Verdict>) -> Tallied {
         match verdict {
             Verdict::Pass => tallied.pass += 1,
             Verdict::Fail => tallied.fail += 1,
+            Verdict::NotEnough => tallied.not_enough += 1,
             Verdict::Skip => tallied.skip += 1,
         }
         tallied
@@ -293,7 +295,8 @@ pub(crate) fn errors(run: &Run) -> u64 {
 /// Bad when the run, a rule or a condition failed; good when some held and nothing else speaks against the run.
 pub(crate) fn tone(run: &Run) -> Tone {
     let (audit, checks) = (audit(run), checks(run));
-    if run.run.interrupted || audit.fail + checks.fail > 0 {
+    let unfinished = run.result.checks_unfinished.is_some();
+    if run.run.interrupted || unfinished || audit.fail + checks.fail > 0 {
         Tone::Bad
     } else if audit.pass + checks.pass > 0 && errors(run) == 0 && driver_kept_up(run) {
         Tone::Good
@@ -308,12 +311,54 @@ pub(crate) fn verdict(run: &Run) -> Vec<Sentence> {
         ended(run),
         Some(how_much(run)),
         how_quickly(run),
+        plans(run),
         Some(by_the_rules(run)),
         Some(came_out(run)),
         failed(run),
         (run.run.measured_s > 0.0).then(|| kept_up(run)),
     ];
     sentences.into_iter().flatten().collect()
+}
+
+/// What the checks add to a verdict that was printed before them.
+pub(crate) fn verdict_on_data(run: &Run) -> Vec<Sentence> {
+    vec![how_much(run), came_out(run)]
+}
+
+/// Rows that one sequential scan reads, from which an index scan is expected in its place.
+const LARGE_ROWS: f64 = 1000.0;
+
+/// Large tables that were read sequentially by a workload whose every statement reaches its rows by key.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of scans and rows, not negative"
+)]
+fn plans(run: &Run) -> Option<Sentence> {
+    if !matches!(run.workload.name.as_str(), "tpcc" | "tpca" | "tpcb" | "mix") {
+        return None;
+    }
+    let relations = &run.observation.as_ref()?.relations;
+    let scanned = relations.iter().filter_map(|(name, counters)| {
+        let scans = *counters.get("pg_stat_user_tables.seq_scan")?;
+        let rows = *counters.get("pg_stat_user_tables.seq_tup_read")?;
+        (scans >= 1.0 && rows >= LARGE_ROWS * scans).then(|| {
+            format!(
+                "{name} {} ({} rows)",
+                counted(scans as u64, "time", "times"),
+                count(rows as u64)
+            )
+        })
+    });
+    let scanned: Vec<String> = scanned.collect();
+    let names: Vec<&str> = scanned.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| {
+        let text = format!(
+            "Plans are not the expected ones: the server read {} sequentially, where every statement has an index; run VACUUM (ANALYZE), and see EXPLAIN.",
+            listed(&names)
+        );
+        sentence(text, Tone::Bad)
+    })
 }
 
 fn ended(run: &Run) -> Option<Sentence> {
@@ -330,7 +375,7 @@ fn ended(run: &Run) -> Option<Sentence> {
             _ => "before its measurement began".into(),
         };
         sentence(
-            format!("This run ended early, {measured} ({why}): its result is a partial one."),
+            format!("This run ended early, {measured} ({why}). The result is partial."),
             Tone::Bad,
         )
     })
@@ -351,7 +396,7 @@ fn how_much(run: &Run) -> Sentence {
     );
     if run.run.measured_s <= 0.0 {
         let text = format!(
-            "Nothing was measured of PostgreSQL {} under a load {load}.",
+            "No measurement of PostgreSQL {} under a load {load}.",
             run.server.version
         );
         return sentence(text, Tone::Bad);
@@ -369,11 +414,12 @@ fn how_much(run: &Run) -> Sentence {
         None => String::new(),
     };
     let text = format!(
-        "PostgreSQL {} answered {} {} under a load {load}, for {}.{why}",
+        "PostgreSQL {} answered {} {} under a load {load}, for {}{}.{why}",
         run.server.version,
         headline(run),
         answers(&throughput.metric),
         duration(run.run.measured_s),
+        shorter(run),
     );
     sentence(text, Tone::Plain)
 }
@@ -396,7 +442,7 @@ fn how_quickly(run: &Run) -> Option<Sentence> {
         format!(" (limit {})", duration(limit_s))
     });
     let text = format!(
-        "Of its {} transactions 90\u{a0}% were answered within {}{limit}, 99\u{a0}% within {}, the slowest in {}.",
+        "{} response time: 90\u{a0}% within {}{limit}, 99\u{a0}% within {}, maximum {}.",
         kind(name),
         response(times.p90),
         response(times.p99),
@@ -405,100 +451,82 @@ fn how_quickly(run: &Run) -> Option<Sentence> {
     Some(sentence(text, if slow { Tone::Bad } else { Tone::Plain }))
 }
 
+/// What the standard asks of the interval, where the run's was shorter.
+pub(crate) fn shorter(run: &Run) -> String {
+    let interval = |item: &&AuditItem| item.id == "whole.interval" && item.verdict == Verdict::Skip;
+    match run.result.audit.iter().find(interval) {
+        Some(item) => format!(" (the standard asks for {})", item.required),
+        None => String::new(),
+    }
+}
+
+/// `Audit: 24 of 24 applicable rules passed`, and which did not.
 fn by_the_rules(run: &Run) -> Sentence {
-    let tallied = audit(run);
+    let failed = run
+        .result
+        .audit
+        .iter()
+        .filter(|item| item.verdict == Verdict::Fail)
+        .map(|item| item.title.as_str());
+    passed(
+        "Audit",
+        ("applicable rule", "applicable rules"),
+        audit(run),
+        &failed.collect::<Vec<_>>(),
+    )
+}
+
+/// `Consistency checks: 14 of 14 passed`, and which did not.
+fn came_out(run: &Run) -> Sentence {
+    if let Some(why) = &run.result.checks_unfinished {
+        let text = format!("Consistency checks: not finished: {why}.");
+        return sentence(text, Tone::Bad);
+    }
+    let failed = run
+        .result
+        .checks
+        .iter()
+        .filter(|check| check.verdict == Verdict::Fail)
+        .map(|check| check.condition.as_str());
+    passed(
+        "Consistency checks",
+        ("", ""),
+        checks(run),
+        &failed.collect::<Vec<_>>(),
+    )
+}
+
+/// How many of the applicable passed, the names of those that failed, and how many did not apply.
+fn passed(of: &str, noun: (&str, &str), tallied: Tallied, failed: &[&str]) -> Sentence {
+    let applicable = tallied.pass + tallied.fail + tallied.not_enough;
+    if applicable == 0 {
+        return sentence(format!("{of}: none applied to this run."), Tone::Plain);
+    }
+    let noun = match (noun, applicable) {
+        (("", _), _) => String::new(),
+        ((one, _), 1) => format!(" {one}"),
+        ((_, many), _) => format!(" {many}"),
+    };
     let skipped = match tallied.skip {
         0 => String::new(),
-        n => format!("; {n} did not apply to this run"),
+        n => format!("; {n} did not apply"),
     };
-    let of = tallied.pass + tallied.fail;
-    match tallied {
-        Tallied {
-            fail: 0, pass: 0, ..
-        } => sentence(
-            "It was not held against the workload's rules.".into(),
-            Tone::Plain,
+    let few = match tallied.not_enough {
+        0 => String::new(),
+        n => format!("; {n} had not enough data"),
+    };
+    let (broken, tone) = match failed {
+        [] if few.is_empty() => (String::new(), Tone::Good),
+        [] => (String::new(), Tone::Plain),
+        names => (format!("; failed: {}", listed(names)), Tone::Bad),
+    };
+    sentence(
+        format!(
+            "{of}: {} of {applicable}{noun} passed{broken}{few}{skipped}.",
+            tallied.pass
         ),
-        Tallied {
-            fail: 0, pass: 1, ..
-        } => sentence(
-            format!("It kept the one rule it was held against{skipped}."),
-            Tone::Good,
-        ),
-        Tallied { fail: 0, pass, .. } => sentence(
-            format!("It kept all {pass} rules it was held against{skipped}."),
-            Tone::Good,
-        ),
-        Tallied { fail, .. } => {
-            let broken = run
-                .result
-                .audit
-                .iter()
-                .filter(|item| item.verdict == Verdict::Fail);
-            let broken: Vec<&str> = broken.map(|item| item.title.as_str()).collect();
-            sentence(
-                format!(
-                    "It broke {fail} of the {of} rules it was held against ({}){skipped}.",
-                    listed(&broken)
-                ),
-                Tone::Bad,
-            )
-        }
-    }
-}
-
-fn came_out(run: &Run) -> Sentence {
-    let tallied = checks(run);
-    match tallied {
-        Tallied {
-            fail: 0, pass: 0, ..
-        } => sentence(
-            "Whether its data came out right was not checked.".into(),
-            Tone::Plain,
-        ),
-        Tallied {
-            fail: 0,
-            pass,
-            skip,
-        } => {
-            let skipped = if skip > 0 {
-                format!(" ({skip} did not apply)")
-            } else {
-                String::new()
-            };
-            sentence(
-                format!("Its data came out right: {} {skipped}", held(pass))
-                    .trim_end()
-                    .to_owned()
-                    + ".",
-                Tone::Good,
-            )
-        }
-        Tallied { fail, pass, .. } => {
-            let broken = run
-                .result
-                .checks
-                .iter()
-                .filter(|check| check.verdict == Verdict::Fail);
-            let broken: Vec<&str> = broken.map(|check| check.condition.as_str()).collect();
-            sentence(
-                format!(
-                    "Its data came out wrong: {fail} of {} conditions do not hold ({}).",
-                    fail + pass,
-                    listed(&broken)
-                ),
-                Tone::Bad,
-            )
-        }
-    }
-}
-
-/// `all 12 conditions hold`.
-pub(crate) fn held(pass: usize) -> String {
-    match pass {
-        1 => "the one condition holds".into(),
-        _ => format!("all {pass} conditions hold"),
-    }
+        tone,
+    )
 }
 
 fn failed(run: &Run) -> Option<Sentence> {
@@ -510,24 +538,27 @@ fn failed(run: &Run) -> Option<Sentence> {
     let ended = counted(errors, "transaction", "transactions");
     let (tone, text) = match (errors, unfinished, retries) {
         (0, 0, 0) => return None,
-        (0, 0, _) => (Tone::Plain, "Nothing failed".to_owned()),
-        (_, 0, _) => (Tone::Bad, format!("{ended} ended in an error")),
+        (0, 0, _) => (Tone::Plain, "No transaction failed".to_owned()),
+        (_, 0, _) => (Tone::Bad, format!("{ended} failed")),
         (0, ..) => {
             let open = counted(unfinished, "transaction", "transactions");
-            (Tone::Bad, format!("{open} had no answer at the end"))
+            (
+                Tone::Bad,
+                format!("{open} had no answer when the run ended"),
+            )
         }
         _ => (
             Tone::Bad,
             format!(
-                "{ended} ended in an error, {} had no answer at the end",
+                "{ended} failed, {} had no answer when the run ended",
                 count(unfinished)
             ),
         ),
     };
     let repeated = match retries {
         0 => ".".to_owned(),
-        1 => "; 1 attempt was repeated.".into(),
-        n => format!("; {} attempts were repeated.", count(n)),
+        1 => "; 1 retry.".into(),
+        n => format!("; {} retries.", count(n)),
     };
     Some(sentence(text + &repeated, tone))
 }
@@ -540,34 +571,58 @@ pub(crate) fn driver_kept_up(run: &Run) -> bool {
     let late_ms = driver.lateness_ms.map_or(0.0, |late| late.p99);
     late_ms <= LATENESS_HARMLESS_MS.max(LATENESS_SHARE * p99)
         && driver.recording_stall_s <= STALL_SHARE * run.run.measured_s
+        && !driver
+            .heartbeat
+            .is_some_and(|beat| beat.doubtful(run.run.measured_s))
+}
+
+/// That the driver itself stood still, if it did.
+fn stood_still(run: &Run) -> Option<String> {
+    let beat = run.driver.heartbeat.filter(|beat| beat.stalls > 0)?;
+    let times = counted(beat.stalls, "time", "times");
+    Some(format!(
+        "stood still {times}, {} in all, {} at the longest",
+        response(1e3 * beat.stalled_s),
+        response(1e3 * beat.longest_stall_s)
+    ))
 }
 
 fn kept_up(run: &Run) -> Sentence {
     let driver = &run.driver;
     let late = driver.lateness_ms.map_or_else(
-        || "none of its steps waited for a time".to_owned(),
+        || "no step was scheduled for a time".to_owned(),
         |late| {
             format!(
-                "99\u{a0}% of its steps were at most {} late, 99.9\u{a0}% at most {}",
+                "99\u{a0}% of its steps started within {} of their time, 99.9\u{a0}% within {}",
                 response(late.p99),
                 response(late.p999)
             )
         },
     );
-    let stalled = match driver.recording_stall_s {
-        stall if stall > 0.0 => format!(", and recording held it up for {}", duration(stall)),
+    let stopped = match driver.recording_stall_s {
+        stall if stall > 0.0 => format!(", and recording stopped it for {}", duration(stall)),
         _ => String::new(),
     };
-    if driver_kept_up(run) {
-        sentence(format!("The driver kept up: {late}{stalled}."), Tone::Good)
-    } else {
-        sentence(
+    let late = format!("{late}{stopped}");
+    let still = stood_still(run).map_or_else(String::new, |still| format!(" It {still}."));
+    let measured_s = run.run.measured_s;
+    let doubtful = driver.heartbeat.filter(|beat| beat.doubtful(measured_s));
+    let (text, tone) = match stood_still(run).filter(|_| doubtful.is_some()) {
+        Some(still) => (
             format!(
-                "The driver was late beside what it timed, and the response times include it: {late}{stalled}."
+                "These figures are doubtful: the driver {still}. Otherwise, {late}. Run again on a machine where the driver gets its CPU."
             ),
             Tone::Bad,
-        )
-    }
+        ),
+        None if driver_kept_up(run) => (format!("The driver kept up: {late}.{still}"), Tone::Good),
+        None => (
+            format!(
+                "The driver was late: {late}. The response times include this client-side delay.{still}"
+            ),
+            Tone::Bad,
+        ),
+    };
+    sentence(text, tone)
 }
 
 /// The first few of many: `a; b; c and 4 more`.
@@ -630,12 +685,12 @@ pub(crate) fn warnings(run: &Run) -> Vec<String> {
     ] {
         if off(name) {
             warnings.push(format!(
-                "{name} is off: {means}. Such a server is faster than one that keeps its word."
+                "{name} is off: {means}. Do not compare this result with that of a durable server."
             ));
         }
     }
     if server.build.assertions == Some(true) {
-        warnings.push("This server was built with assertions, which slow it down: its figures say little about others.".into());
+        warnings.push("This server was built with assertions, which make it slower. Do not compare this result with that of a production build.".into());
     }
     warnings.extend(run.taken_by_others().and_then(shared));
     warnings
@@ -652,10 +707,10 @@ fn shared(others: Others) -> Option<String> {
     ) {
         (false, false) => return None,
         (true, false) => programs,
-        (false, true) => format!("the host gave others {host}"),
-        (true, true) => format!("{programs}, and the host gave others {host},"),
+        (false, true) => format!("the host gave other virtual machines {host}"),
+        (true, true) => format!("{programs}, and the host gave other virtual machines {host},"),
     };
     Some(format!(
-        "While this was measured {who} of this machine's processor time: with the machine to itself it would have come out otherwise."
+        "During the measurement {who} of this machine's processor time. Repeat the run on an idle machine: the result will differ."
     ))
 }

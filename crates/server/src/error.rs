@@ -45,7 +45,7 @@ pub enum Error {
         hint: String,
     },
     /// Nothing cached, nothing installed, nothing fetched.
-    #[error("PostgreSQL {asked} is neither cached in {} nor installed, and fetching it failed: {reason}; see whether this machine has a network (HTTPS_PROXY is heeded) and run `tenbin server install {asked}`, or install PostgreSQL and name it with --pg-bin", cache.display())]
+    #[error("PostgreSQL {asked} is neither cached in {} nor installed, and fetching it failed: {reason}; see whether this machine has a network (HTTPS_PROXY is used) and run `tenbin server install {asked}`, or install PostgreSQL and name it with --pg-bin", cache.display())]
     Unreachable {
         /// As given.
         asked: String,
@@ -104,7 +104,7 @@ pub enum Error {
         /// How much there is for this user, bytes.
         available_bytes: u64,
     },
-    /// A port that someone else listens on.
+    /// A port that another process listens on.
     #[error(
         "port {port} is in use on 127.0.0.1; choose another with --port, or leave it out and a free one is taken"
     )]
@@ -153,7 +153,7 @@ pub enum Error {
         reason: String,
     },
     /// A directory the server's user cannot reach.
-    #[error("user `{user}`, which the server runs as, cannot reach {}: {} lets no one else in; `chmod o+x {}`, or choose a place outside it", path.display(), barrier.display(), barrier.display())]
+    #[error("user `{user}`, which the server runs as, cannot reach {}: {} is not accessible to other users; `chmod o+x {}`, or choose a place outside it", path.display(), barrier.display(), barrier.display())]
     NotTraversable {
         /// The account.
         user: String,

@@ -31,7 +31,7 @@ const STOP_PATIENCE: Duration = Duration::from_mins(1);
 const ROOT_LENGTH: usize = 85;
 /// `f_type` of tmpfs (linux/magic.h).
 const TMPFS_MAGIC: i64 = 0x0102_1994;
-/// Ports tried when a free one is taken by someone else just before the server binds it.
+/// Ports tried when a free one is taken by another process just before the server binds it.
 const PORT_ATTEMPTS: usize = 5;
 
 /// What to make.

@@ -132,7 +132,7 @@ fn anew(
                 Some(pid) => Error::DataDirectoryInUse { path: root, pid },
                 None => refused(
                     root,
-                    "it is not empty, and tenbin did not make what is in it",
+                    "it is not empty, and tenbin did not create its content",
                 ),
             });
         }

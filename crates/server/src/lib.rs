@@ -22,7 +22,7 @@
 //!   ever removed, no process signalled that does not run a server's program in a data
 //!   directory of ours.
 //! - Durability is never weakened by a default.
-//! - A server that someone else runs (`--dsn`) is asked, never changed.
+//! - An existing server (`--dsn`) is queried, never changed.
 
 mod account;
 mod archive;

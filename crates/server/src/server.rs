@@ -1,4 +1,4 @@
-//! A server as everything above sees it, whoever started it.
+//! A server as everything above sees it, no matter which process started it.
 
 use crate::Error;
 use crate::installation::Kind;
@@ -104,7 +104,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that someone else runs (`--dsn`). It is asked, never changed.
+    /// An existing server (`--dsn`). It is queried, never changed.
     pub fn at(target: Target) -> Result<Self, Error> {
         let mut server = Self::describe(target, Origin::Dsn)?;
         let version = server.version;

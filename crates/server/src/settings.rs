@@ -27,7 +27,7 @@ fn disk(machine: &Machine) -> (&'static str, &'static str, &'static str) {
     if machine.rotational {
         ("4", "2", "the data is on a rotating disk")
     } else {
-        ("1.1", "16", "the data is on no disk known to rotate")
+        ("1.1", "16", "the data is not on a disk known to rotate")
     }
 }
 
@@ -63,12 +63,12 @@ pub fn defaults(machine: &Machine, connections: u32, version: Version) -> Vec<Se
     set(
         "shared_buffers",
         &mib(shared_buffers),
-        "a quarter of memory, where the manual says to begin",
+        "a quarter of memory, as the manual recommends",
     );
     set(
         "effective_cache_size",
         &mib(memory / 4 * 3),
-        "what is left for the kernel's cache, for the planner to reckon with",
+        "memory left for the kernel's cache, for the planner's estimates",
     );
     set(
         "work_mem",
@@ -88,19 +88,19 @@ pub fn defaults(machine: &Machine, connections: u32, version: Version) -> Vec<Se
     set(
         "max_connections",
         &max_connections.to_string(),
-        "what the load opens, and some to watch it",
+        "the connections of the load, and some for observation",
     );
     set(
         "max_wal_size",
         &mib(max_wal),
-        "an eighth of the free disk: checkpoints come by the clock, not by the volume written",
+        "an eighth of the free disk: checkpoints start by time, not by volume",
     );
     set(
         "min_wal_size",
         &mib((max_wal / 8).clamp(80 * MIB, GIB)),
-        "segments are reused rather than made anew",
+        "segments are reused instead of created",
     );
-    set("wal_buffers", &mib(16 * MIB), "one whole segment");
+    set("wal_buffers", &mib(16 * MIB), "one WAL segment");
     set(
         "wal_level",
         "replica",
@@ -109,7 +109,7 @@ pub fn defaults(machine: &Machine, connections: u32, version: Version) -> Vec<Se
     set(
         "checkpoint_timeout",
         "15min",
-        "long enough for the cost of whole pages in the log to level out, short enough that recovery stays bounded",
+        "long enough to even out the cost of full-page writes, short enough to bound recovery",
     );
     set(
         "checkpoint_completion_target",
@@ -133,12 +133,12 @@ pub fn defaults(machine: &Machine, connections: u32, version: Version) -> Vec<Se
     set(
         "timezone",
         "UTC",
-        "nothing depends on where the machine stands",
+        "nothing depends on the machine's time zone",
     );
     set(
         "log_timezone",
         "UTC",
-        "nothing depends on where the machine stands",
+        "nothing depends on the machine's time zone",
     );
     settings
 }

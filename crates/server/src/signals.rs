@@ -71,6 +71,11 @@ impl Graceful {
         Self(())
     }
 
+    /// Has the next signal count as the first: what it interrupts has begun since the last.
+    pub fn renew(&self) {
+        REQUESTED.store(false, Ordering::SeqCst);
+    }
+
     /// Whether a signal has come and it is time to end.
     #[must_use]
     pub fn requested(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The one place where errors become exit codes.
 
+use postgres::error::{DbError, SqlState};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
@@ -14,6 +15,8 @@ pub(crate) enum Answer {
     Lost,
     /// Stopped by a signal, with what was measured until then: exit 4.
     Interrupted,
+    /// The data do not answer the question: exit 5.
+    NotDecided,
 }
 
 /// Whose turn it is to mend an error.
@@ -49,6 +52,12 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
 /// Errors that are always the environment's.
 macro_rules! environment {
     ($($error:ty),+) => {$(
@@ -78,6 +87,36 @@ impl From<tenbin_record::RecordError> for Failure {
     }
 }
 
+/// What went wrong, cause by cause, each thing once: a library's message often repeats its source.
+fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut causes: Vec<String> = Vec::new();
+    for cause in error.chain() {
+        let said = match cause.downcast_ref::<postgres::Error>() {
+            // Of itself it says "db error".
+            Some(answer) => answer
+                .as_db_error()
+                .map_or_else(|| answer.to_string(), server_said),
+            None => cause.to_string(),
+        };
+        if !causes.iter().any(|before| before.contains(&said)) {
+            causes.push(said);
+        }
+    }
+    causes
+}
+
+/// What the server refused, and what to do where that follows from its code.
+fn server_said(answer: &DbError) -> String {
+    let next = match answer.code() {
+        &SqlState::INSUFFICIENT_PRIVILEGE => {
+            "; connect as a user who has this privilege, or have it granted"
+        }
+        _ => "",
+    };
+    // In the words of its own text, so that the source that follows is not repeated.
+    format!("{answer}{next}")
+}
+
 /// Prints what went wrong, cause by cause, and gives the exit code.
 pub(crate) fn finish(result: Result) -> ExitCode {
     let printed = crate::out::refused().map_or(Ok(()), |error| {
@@ -89,6 +128,7 @@ pub(crate) fn finish(result: Result) -> ExitCode {
         Ok(Answer::No) => return ExitCode::from(1),
         Ok(Answer::Lost) => return ExitCode::from(3),
         Ok(Answer::Interrupted) => return ExitCode::from(4),
+        Ok(Answer::NotDecided) => return ExitCode::from(5),
         Err(failure) => failure,
     };
     let (red, plain) = if std::io::stderr().is_terminal() {
@@ -96,15 +136,11 @@ pub(crate) fn finish(result: Result) -> ExitCode {
     } else {
         ("", "")
     };
-    let mut said = failure.error.to_string();
-    eprintln!("{red}error{plain}: {said}");
-    for cause in failure.error.chain().skip(1) {
-        let cause = cause.to_string();
-        // A library's message often repeats its source: say each thing once.
-        if !said.contains(&cause) {
-            eprintln!("  because: {cause}");
-            said.push_str(&cause);
-        }
+    let causes = causes(&failure.error);
+    let mut begins = format!("{red}error{plain}");
+    for cause in causes {
+        eprintln!("{begins}: {cause}");
+        "  because".clone_into(&mut begins);
     }
     ExitCode::from(match failure.class {
         Class::BadInput => 2,

@@ -24,8 +24,8 @@ use std::process::{self, ExitCode};
 
 /// A performance laboratory for PostgreSQL.
 ///
-/// tenbin weighs one PostgreSQL configuration against another under the same
-/// load and says which is heavier, by how much, how sure it is, and why.
+/// tenbin compares PostgreSQL configurations under the same load and says which
+/// one is faster, by how much, how certain that is, and why.
 #[derive(Parser)]
 #[command(name = "tenbin", version, max_term_width = 100, after_help = AFTER_HELP)]
 struct Cli {
@@ -38,10 +38,11 @@ Examples:
   tenbin run tpcc                    the newest PostgreSQL, two warehouses, one minute
   tenbin run tpcc --pg 17 --out a    the same on PostgreSQL 17, kept in ./a
   tenbin run tpcb -c 16              what pgbench runs, with an audit and a report
-  tenbin compare a b                 which of two runs is heavier, and by how much
+  tenbin compare a b                 which of two runs is faster, and by how much
 
 Exit status: 0 done; 1 the answer is no (an audit or a check failed, a loss
-beyond the limit); 2 bad input; 3 the environment lacks something; 4 interrupted.";
+beyond the limit); 2 bad input; 3 the environment lacks something; 4 interrupted;
+5 not decided (the data do not answer the question).";
 
 #[derive(Subcommand)]
 enum Command {
@@ -92,6 +93,9 @@ fn main() -> ExitCode {
                 return exit::finish(Err(error.into()));
             }
         }
+    }
+    if let Err(error) = signals::survive_file_limit() {
+        return exit::finish(Err(error.into()));
     }
     let result = match cli.command {
         Command::Run(args) => cmd::run::run(args),

@@ -1,4 +1,4 @@
-//! Where the load goes: an embedded server of our own, or one that someone else runs.
+//! Where the load goes: an embedded server of our own, or an existing one.
 
 use crate::exit::{Class, Failure, Result};
 use crate::live::Live;
@@ -27,7 +27,7 @@ pub(crate) struct SourceArgs {
 pub(crate) struct WhichArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
-    /// A server that someone else runs: `postgres://user@host:5432/database`
+    /// An existing server: `postgres://user@host:5432/database`
     #[arg(long, value_name = "URL", conflicts_with_all = ["pg", "pg_bin"])]
     pub(crate) dsn: Option<String>,
 }
@@ -243,7 +243,7 @@ impl Place {
     }
 
     /// Stops an embedded server, does `meanwhile`, and starts it again: a server of ours only, since
-    /// one that someone else runs is not ours to stop.
+    /// an existing one is not ours to stop.
     pub(crate) fn restart<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<T> {
         let Some(embedded) = &mut self.embedded else {
             return Err(Failure::bad_input(
@@ -290,7 +290,8 @@ fn without_password(argument: &str) -> String {
     }
 }
 
-/// `8192`, `16MB`: as `SHOW` prints sizes.
+/// `8192`, `16MB`: as `SHOW` prints sizes and the server takes them. Units are powers of 1024 and spelled as
+/// here: `KB` is none.
 pub(crate) fn size_bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -338,6 +339,13 @@ mod tests {
             ("8192", Some(8192)),
             ("16MB", Some(16 << 20)),
             ("1GB", Some(1 << 30)),
+            ("64kB", Some(65_536)),
+            ("64KB", None),
+            ("64Kb", None),
+            ("16mb", None),
+            ("64k", None),
+            ("64KiB", None),
+            ("MB", None),
             ("on", None),
             ("", None),
         ];

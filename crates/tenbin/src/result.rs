@@ -110,6 +110,7 @@ pub(crate) fn result<T: Tally>(
         tpch: None,
         audit: judged.audit,
         checks,
+        checks_unfinished: None,
     }
 }
 
@@ -181,17 +182,27 @@ pub(crate) fn driver<T: Tally>(
         cpu_per_transaction_us: (completed > 0).then(|| cpu_us / completed as f64),
         rss_max_bytes: usage.rss_max_bytes,
         stay_awake: usage.stayed_awake,
-        lateness_ms: times(&driven.lateness).map(|late| record::Lateness {
-            p50: late.p50,
-            p99: late.p99,
-            p999: late.p999,
-            max: late.max,
+        lateness_ms: lateness(&driven.lateness),
+        heartbeat: lateness(&driven.heartbeat).map(|late_ms| record::Heartbeat {
+            late_ms,
+            stalls: driven.stalls.count,
+            stalled_s: driven.stalls.total_s,
+            longest_stall_s: driven.stalls.longest_s,
         }),
         recording_stall_s: usage.recording_stall_s,
         connections_opened: driven.connections.opened,
         connections_lost: driven.connections.lost,
         connect_failures: errors(&driven.connections.failed),
     }
+}
+
+fn lateness(late: &tenbin_rte::Times) -> Option<record::Lateness> {
+    times(late).map(|late| record::Lateness {
+        p50: late.p50,
+        p99: late.p99,
+        p999: late.p999,
+        max: late.max,
+    })
 }
 
 /// What was observed, with its costs divided by the transactions answered in the interval.

@@ -193,7 +193,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // A directory that someone else has removed is gone as well.
+        // A directory that another process has removed is gone as well.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

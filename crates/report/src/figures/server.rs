@@ -180,7 +180,7 @@ pub(crate) fn server(run: &Run, observed: &Observed) -> Vec<Figure> {
             shown: &bytes_s,
         },
         Half {
-            title: "Server processes ready, without a CPU",
+            title: "Server processes waiting for CPU (run queue)",
             series: &[(Series::RunQueue, None)],
             y_title: "processes",
             unit: Unit::Plain,

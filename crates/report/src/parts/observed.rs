@@ -53,7 +53,7 @@ fn switches(used: &Processes) -> Option<f64> {
 }
 
 /// What the columns of [`processes`] are.
-pub(crate) const PROCESSES_NOTE: &str = "CPU time in user and kernel mode, and both for a transaction; time ready without a CPU; context switches, and how many of them were forced; page faults, and how many of them waited for a disk.";
+pub(crate) const PROCESSES_NOTE: &str = "CPU time in user and kernel mode, and both per transaction; time waiting for CPU (run queue); context switches, and how many of them were involuntary; page faults, and how many of them waited for a disk.";
 
 /// CPU, switches, waits and faults by kind of process; empty when they were not seen.
 pub(crate) fn processes(run: &Run) -> Table {
@@ -62,10 +62,10 @@ pub(crate) fn processes(run: &Run) -> Table {
         numbers("how many"),
         numbers("user"),
         numbers("kernel"),
-        numbers("a transaction"),
-        numbers("without CPU"),
+        numbers("per transaction"),
+        numbers("run queue"),
         numbers("switches"),
-        numbers("forced"),
+        numbers("involuntary"),
         numbers("faults"),
         numbers("major"),
     ]);
@@ -176,8 +176,8 @@ pub(crate) fn disk_traffic(run: &Run) -> Table {
         numbers("sectors/s written"),
         numbers("I/Os/s"),
         numbers("flushes/s"),
-        numbers("a read"),
-        numbers("a write"),
+        numbers("read latency"),
+        numbers("write latency"),
         numbers("queue"),
         numbers("busy"),
     ]);
@@ -377,7 +377,7 @@ pub(crate) fn system_calls(run: &Run) -> Table {
         verbatim("System call"),
         words("of"),
         numbers("calls"),
-        numbers("a transaction"),
+        numbers("per transaction"),
         numbers("% of all"),
         numbers("time in it"),
         numbers("a call"),
@@ -436,7 +436,7 @@ pub(crate) fn counting(run: &Run) -> Option<String> {
     });
     let windows = if calls.share_of_time < 1.0 {
         format!(
-            "In {} % of the time {} calls were counted; the table has as many as there were in all of it if that is like the rest. ",
+            "{1} calls were counted in {0} % of the time; the table extrapolates to all of it. ",
             significant(calls.share_of_time * 100.0),
             decimal(calls.counted, 0)
         )
@@ -465,7 +465,7 @@ pub(crate) fn cost(run: &Run) -> Option<String> {
         )
     });
     Some(format!(
-        "Observing took {} of CPU in its thread and {backend} for {} looks and {} statements: {} % of the machine's CPUs{load}.",
+        "Observation took {} of CPU in its thread and {backend} for {} samples and {} statements: {} % of the machine's CPUs{load}.",
         response(cost.thread_cpu_s * 1e3),
         count(cost.looks),
         count(cost.statements),
@@ -481,7 +481,7 @@ pub(crate) fn absent(run: &Run) -> Vec<String> {
 
 /// Both, as a table.
 pub(crate) fn taken(run: &Run) -> Table {
-    let mut table = Table::new([words("What"), words("told")]);
+    let mut table = Table::new([words("What"), words("value")]);
     if let Some(cost) = cost(run) {
         table.row(["observing".into(), cost.into()]);
     }

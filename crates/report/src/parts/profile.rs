@@ -30,7 +30,7 @@ pub(crate) fn modules(run: &Run) -> Table {
         words("what it does"),
         numbers("samples"),
         numbers("% of CPU"),
-        numbers("a transaction"),
+        numbers("per transaction"),
     ]);
     let Some(profile) = profile(run) else {
         return table;
@@ -173,7 +173,7 @@ pub(crate) fn sampling(run: &Run) -> Option<String> {
         )
     });
     Some(format!(
-        "Every CPU was looked at {} times a second: {} samples, {} lost. A look took {}, all of them and reading them {}{load}.",
+        "Every CPU was sampled {} times a second: {} samples, {} lost. A sample took {}; all samples and reading them took {}{load}.",
         significant(profile.rate_hz),
         count(profile.samples),
         count(profile.lost),

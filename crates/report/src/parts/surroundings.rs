@@ -54,8 +54,25 @@ pub(crate) fn driver(run: &Run) -> Table {
             },
         ),
     );
+    if let Some(beat) = driver.heartbeat {
+        let late = beat.late_ms;
+        let late = [late.p50, late.p99, late.p999, late.max];
+        add(
+            "lateness for a heartbeat every 20\u{a0}ms: p50, p99, p99.9, max",
+            late.map(response).join(", "),
+        );
+        add(
+            "stalls of 100\u{a0}ms or longer: number, sum, longest",
+            format!(
+                "{}, {}, {}",
+                count(beat.stalls),
+                response(1e3 * beat.stalled_s),
+                response(1e3 * beat.longest_stall_s)
+            ),
+        );
+    }
     add(
-        "stood still for recording",
+        "stopped for recording",
         format!("{} s", significant(driver.recording_stall_s)),
     );
     add(
@@ -262,9 +279,7 @@ fn host_facts(run: &Run) -> Vec<Fact> {
         fact("system", system.join(", ")),
         fact(
             "virtualized",
-            host.virtualized
-                .as_deref()
-                .unwrap_or("no, as far as can be told"),
+            host.virtualized.as_deref().unwrap_or("none detected"),
         ),
     ]
 }
@@ -446,7 +461,7 @@ impl Growth {
             words("What"),
             numbers("in all"),
             numbers("a second"),
-            numbers("a transaction"),
+            numbers("per transaction"),
         ];
         Self {
             table: Table::new(columns),

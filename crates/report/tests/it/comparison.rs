@@ -1,9 +1,9 @@
 use tenbin_report::{comparison_markdown, comparison_terminal};
-use tenbin_study::Comparison;
 use tenbin_study::comparison::{
     Better, COMPARISON_SCHEMA, Change, Difference, Limit, Method, MethodKind, Row, Side, Trial,
     Verdict,
 };
+use tenbin_study::{Comparison, Outcome};
 
 fn row(
     title: &str,
@@ -23,6 +23,8 @@ fn row(
         ratio: (values.0 > 0.0).then(|| values.1 / values.0),
         ratio_low: interval.map(|ends| ends.0),
         ratio_high: interval.map(|ends| ends.1),
+        within_low: Some(0.123),
+        within_high: Some(7.654),
         change,
     }
 }
@@ -49,15 +51,16 @@ fn comparison() -> Comparison {
         schema: COMPARISON_SCHEMA.into(),
         a: side("tenbin-runs/old", 18_043.0),
         b: side("tenbin-runs/new", 16_202.0),
+        earlier: Vec::new(),
         verdict: Verdict {
             throughput: Change::Worse,
             sentence: "B did 16,202 NOPM, 10.2 % less than A's 18,043 (B/A 0.898, 0.871 to 0.924). The loss of 10.2 % is beyond the limit of 5 %.".into(),
-            limit: Some(Limit { limit_percent: 5.0, loss_percent: 10.2, exceeded: true }),
+            limit: Some(Limit { limit_percent: 5.0, loss_percent: Some(10.2), outcome: Outcome::Exceeded }),
         },
         method: Method {
-            kind: MethodKind::WithinRuns,
+            kind: MethodKind::EarlierRuns,
             confidence_percent: 95.0,
-            sentence: "One trial each: the intervals cover variation within the runs, not between runs.".into(),
+            sentence: "One trial each: the intervals cover variation between earlier runs.".into(),
         },
         rows: vec![
             row("throughput", "NOPM", Better::Higher, (18_043.0, 16_202.0), Some((0.871, 0.924)), Change::Worse),
@@ -102,6 +105,22 @@ fn warnings_and_losses_are_red_where_there_is_colour() {
         "{text}"
     );
     assert!(text.contains("\x1b[1;31mB did 16,202 NOPM"), "{text}");
+}
+
+/// Both are in the data: which is shown, and under which name, must not be mixed up.
+#[test]
+fn what_varies_within_runs_is_not_shown_as_an_interval() {
+    let mut comparison = comparison();
+    let between = comparison_markdown(&comparison);
+    assert!(between.contains("95 % interval") && between.contains("0.871 to 0.924"));
+    assert!(!between.contains("7.654"), "{between}");
+    comparison.method.kind = MethodKind::WithinRuns;
+    let within = comparison_markdown(&comparison);
+    assert!(within.contains("varies within the runs") && within.contains("0.123 to 7.654"));
+    assert!(
+        !within.contains("interval") || !within.contains("0.924 |"),
+        "{within}"
+    );
 }
 
 #[test]

@@ -8,8 +8,8 @@ use tenbin_record::observation::{
 };
 use tenbin_record::profile::Stack;
 use tenbin_record::result::{
-    AuditItem, Bucket, Check, Deferred, Driver, ErrorCount, Lateness, RunResult, Throughput,
-    Timeline, TimelineKind, Times, Transaction, Verdict,
+    AuditItem, Bucket, Check, Deferred, Driver, ErrorCount, Heartbeat, Lateness, RunResult,
+    Throughput, Timeline, TimelineKind, Times, Transaction, Verdict,
 };
 use tenbin_record::run::{
     Build, Disk, Host, Kind, Placement, RunInfo, Server, Setting, Tenbin, Workload,
@@ -102,6 +102,7 @@ pub(crate) fn timeline(from_s: i64, to_s: i64, kinds: &[(&str, f64, u64, f64)]) 
 
 fn item(id: &str, title: &str, verdict: Verdict, measured: &str, required: &str) -> AuditItem {
     let note = match verdict {
+        Verdict::NotEnough => Some("not enough data: 104 of the 1747 cases needed".to_owned()),
         Verdict::Skip => Some("the run had no keying or think times".to_owned()),
         _ => None,
     };
@@ -148,6 +149,7 @@ fn result() -> RunResult {
         ..Deferred::default()
     };
     RunResult {
+        checks_unfinished: None,
         missed: 0,
         throughput: Throughput {
             metric: "NOPM".into(),
@@ -641,6 +643,15 @@ pub(crate) fn run() -> Run {
                 p999: 0.42,
                 max: 3.1,
             }),
+            heartbeat: Some(Heartbeat {
+                late_ms: Lateness {
+                    p50: 0.06,
+                    p99: 0.31,
+                    p999: 1.42,
+                    max: 4.2,
+                },
+                ..Heartbeat::default()
+            }),
             recording_stall_s: 0.0,
             connections_opened: 20,
             connections_lost: 0,
@@ -689,6 +700,17 @@ pub(crate) fn bad_run() -> Run {
         max: 77.0,
     });
     run.driver.recording_stall_s = 1.5;
+    run.driver.heartbeat = Some(Heartbeat {
+        late_ms: Lateness {
+            p50: 0.1,
+            p99: 1_430.0,
+            p999: 1_980.0,
+            max: 1_995.0,
+        },
+        stalls: 1,
+        stalled_s: 2.01,
+        longest_stall_s: 2.01,
+    });
     let fsync = Setting {
         value: "off".into(),
         source: "configuration file".into(),

@@ -1,5 +1,7 @@
 use crate::fixture::{bad_run, empty_run, run, samples, stacks, timeline};
 use scraper::{ElementRef, Html, Selector};
+use std::collections::BTreeMap;
+use tenbin_record::result::Heartbeat;
 use tenbin_record::run::Setting;
 use tenbin_record::{Run, SampleReader};
 use tenbin_report::html;
@@ -225,8 +227,11 @@ fn a_machine_that_others_used_is_said_to_be_so() {
     };
     assert_eq!(said(9.0, 6.0, true), "");
     assert!(said(82.0, 6.0, true).contains("other programs took 41 % of this machine's"));
-    assert!(said(9.0, 26.0, true).contains("the host gave others 13 % of this machine's"));
-    let both = "other programs took 41 %, and the host gave others 13 %, of this machine's";
+    assert!(
+        said(9.0, 26.0, true)
+            .contains("the host gave other virtual machines 13 % of this machine's")
+    );
+    let both = "other programs took 41 %, and the host gave other virtual machines 13 %, of this machine's";
     assert!(said(82.0, 26.0, true).contains(both));
     // A server that cannot be told from other programs is no other program.
     assert_eq!(said(82.0, 26.0, false), "");
@@ -246,7 +251,7 @@ fn a_driver_that_waited_for_no_time_was_not_late_by_nothing() {
     assert!(page(&run).contains("Driver late by"));
     run.driver.lateness_ms = None;
     let page = page(&run);
-    assert!(page.contains("The driver kept up: none of its steps waited for a time."));
+    assert!(page.contains("The driver kept up: no step was scheduled for a time."));
     assert!(!page.contains("Driver late by") && !page.contains("at most 0"));
 }
 
@@ -444,4 +449,49 @@ fn stacks_without_frame_pointers_are_said_to_be_short() {
     backends.kinds.get_mut("client_backend").unwrap().whole = 100;
     let page = page(&run);
     assert!(page.contains("98.7 % of the server's samples lack some of their callers"));
+}
+
+#[test]
+fn a_driver_that_stood_still_is_named_in_the_verdict() {
+    let heartbeat = |stalls, stalled_s| {
+        let mut run = run();
+        run.driver.heartbeat = Some(Heartbeat {
+            stalls,
+            stalled_s,
+            longest_stall_s: stalled_s,
+            ..Heartbeat::default()
+        });
+        page(&run)
+    };
+    assert!(!heartbeat(0, 0.0).contains("stood still 1"));
+    // Of a minute, 0.2 s are too little to make figures doubtful, and named all the same.
+    let brief = heartbeat(1, 0.2);
+    assert!(brief.contains("It stood still 1 time, 200\u{a0}ms in all"));
+    assert!(brief.contains("The driver kept up:"));
+    for doubtful in [heartbeat(1, 2.0), heartbeat(1, 0.7)] {
+        assert!(doubtful.contains("These figures are doubtful: the driver stood still 1 time"));
+        assert!(!doubtful.contains("The driver kept up:"));
+    }
+}
+
+#[test]
+fn a_large_table_that_is_read_sequentially_is_named_in_the_verdict() {
+    let scanned = |workload: &str, scans, rows| {
+        let mut run = run();
+        run.workload.name = workload.into();
+        let counters = BTreeMap::from([
+            ("pg_stat_user_tables.seq_scan".into(), scans),
+            ("pg_stat_user_tables.seq_tup_read".into(), rows),
+        ]);
+        let observation = run.observation.as_mut().unwrap();
+        observation
+            .relations
+            .insert("public.new_order".into(), counters);
+        let page = page(&run);
+        assert!(!page.contains("read public.stock"));
+        page.contains("the server read public.new_order 830 times (14,900,000 rows) sequentially")
+    };
+    assert!(scanned("tpcc", 830.0, 14_900_000.0));
+    // As many scans of a table with two rows are what is expected, and a script's plans are its own.
+    assert!(!scanned("tpcc", 830.0, 1660.0) && !scanned("mine.sql", 830.0, 14_900_000.0));
 }

@@ -39,10 +39,12 @@ fn trace(lost: u64) -> Trace {
     let table = Flows {
         reads: flow(704_000, 92_200_000_000, 7_300_000_000),
         writes: Flow::default(),
+        flushes: 0,
     };
     let wal = Flows {
         reads: Flow::default(),
         writes: flow(12, 98_304, 512),
+        flushes: 0,
     };
     Trace {
         schema: TRACE_SCHEMA.to_owned(),
@@ -77,6 +79,7 @@ fn trace(lost: u64) -> Trace {
                 "base/5/16384".to_owned(),
                 "tpch.public.lineitem".to_owned(),
             )]),
+            block_bytes: 8192,
             unnamed: None,
         }),
         result: Totals {
@@ -89,6 +92,7 @@ fn trace(lost: u64) -> Trace {
                 Flows {
                     reads: table.reads,
                     writes: wal.writes,
+                    flushes: 12,
                 },
             )]),
             relations: BTreeMap::from([
@@ -210,6 +214,7 @@ fn many() -> (Trace, Summary) {
         let flows = Flows {
             reads: part.reads.flow,
             writes: flow(0, 0, 0),
+            flushes: 0,
         };
         trace.result.relations.insert(name.clone(), flows);
         summary.relations.insert(name, part);

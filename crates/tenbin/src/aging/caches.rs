@@ -7,7 +7,7 @@ use std::path::Path;
 use tenbin_study::aging::Caches;
 
 /// Empties the kernel's cache of what the server's files hold; the server is stopped, so that its own
-/// is gone already. Without root only the files' pages can be let go.
+/// is gone already. Without root only the files' pages can be dropped.
 pub(super) fn empty(data: &Path) -> io::Result<Caches> {
     // Only what is clean can be dropped.
     rustix::fs::sync();

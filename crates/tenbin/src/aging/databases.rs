@@ -87,7 +87,7 @@ pub(super) fn make(
 }
 
 /// Copies both databases, `first` before the other, in place of those of the pair before. Each file is
-/// laid anew in one go: how the file system scattered them over hours of growth is no part of the
+/// recreated in one go: how the file system scattered them over hours of growth is no part of the
 /// comparison, and where it puts them on the disk is left to another chance in every pair.
 pub(super) fn lay(
     place: &Place,

@@ -196,7 +196,7 @@ fn warnings(study: &Aging, lost: u64) -> Vec<String> {
     warn(
         worst > 0.01,
         format!(
-            "something else read from the disks meanwhile, in one trial {:.1} % of the server's bytes: times are longer for it",
+            "something else read from the same disks meanwhile, in one trial {:.1} % of the server's bytes: times are longer for it",
             100.0 * worst
         ),
     );
@@ -209,7 +209,7 @@ fn warnings(study: &Aging, lost: u64) -> Vec<String> {
     warn(
         virtualized.is_some(),
         format!(
-            "this machine is virtual ({}): whoever runs it may keep the disk's blocks in memory, so that times are shorter than the disk's own",
+            "this machine is virtual ({}): its host may cache the disk's blocks, so times may be shorter than the disk's own",
             virtualized.unwrap_or_default()
         ),
     );

@@ -313,7 +313,7 @@ struct Reads {
 
 impl Reads {
     fn of(trace: &TraceDir, side: Side) -> Result<Self> {
-        let (mut all, mut elsewhere) = (Stream::default(), Stream::default());
+        let (mut all, mut others) = (Stream::default(), HashMap::<Text, Flow>::new());
         let mut relations: HashMap<Text, Stream> = HashMap::new();
         let mut devices: Vec<Text> = Vec::new();
         for rows in trace.ios()? {
@@ -321,19 +321,27 @@ impl Reads {
                 if row.operation != Operation::Read {
                     continue;
                 }
-                let stream = if of_the_server(&row) {
+                if of_the_server(&row) {
                     let name = trace.trace().counted_under(&row);
                     let relation = relations.entry(name).or_default();
                     relation.add(&row.device, row.sector, row.bytes);
                     if !devices.contains(&row.device) {
                         devices.push(Text::clone(&row.device));
                     }
-                    &mut all
+                    all.add(&row.device, row.sector, row.bytes);
                 } else {
-                    &mut elsewhere
-                };
-                stream.add(&row.device, row.sector, row.bytes);
+                    let other = others.entry(Text::clone(&row.device)).or_default();
+                    other.count += 1;
+                    other.bytes += u64::from(row.bytes);
+                }
             }
+        }
+        // Not those of a disk that the server's lies on: a loop device reads its file there, and what
+        // the server reads would count twice.
+        let mut elsewhere = Flow::default();
+        for flow in devices.iter().filter_map(|disk| others.get(disk)) {
+            elsewhere.count += flow.count;
+            elsewhere.bytes += flow.bytes;
         }
         // Databases have other names, their relations the same.
         let own = format!("{}.public.", side.name());
@@ -344,7 +352,7 @@ impl Reads {
                 .iter()
                 .map(|(name, stream)| (short(name), stream.flow()))
                 .collect(),
-            elsewhere: elsewhere.flow(),
+            elsewhere,
             devices,
         })
     }

@@ -14,12 +14,12 @@ const TERMINALS: u32 = 10;
 /// How the tables are made; fixed by the data once they are there.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct TableArgs {
-    /// Connections that load [default: one per core]
+    /// Connections used for loading [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) load_threads: Option<u32>,
     #[command(flatten)]
     pub(crate) form: FormArgs,
-    /// Drop and load again what an earlier load of tenbin made
+    /// Drop and reload the tables that tenbin loaded earlier
     #[arg(long)]
     pub(crate) replace: bool,
 }
@@ -27,30 +27,30 @@ pub(crate) struct TableArgs {
 /// What tables are like when they are made, in the words of `pgbench -i`.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct FormArgs {
-    /// How full the pages of the tables that are made are, percent, 10 to 100
+    /// Fill factor of the created tables, percent, 10 to 100
     #[arg(short = 'F', long, value_name = "PERCENT", default_value = "100", value_parser = clap::value_parser!(u8).range(10..=100))]
     pub(crate) fillfactor: u8,
-    /// Give the tables that are made foreign keys
+    /// Create foreign keys
     #[arg(long)]
     pub(crate) foreign_keys: bool,
-    /// Make tables whose changes are not written ahead: faster, and empty after a crash
+    /// Create unlogged tables: faster, and empty after a crash
     #[arg(long)]
     pub(crate) unlogged_tables: bool,
-    /// Tablespace of the tables that are made; it must be there
+    /// Tablespace of the created tables; it must exist
     #[arg(long, value_name = "TABLESPACE")]
     pub(crate) tablespace: Option<String>,
-    /// Tablespace of their primary keys, likewise
+    /// Tablespace of the primary keys; it must exist
     #[arg(long, value_name = "TABLESPACE")]
     pub(crate) index_tablespace: Option<String>,
-    /// Divide the accounts that are made into so many partitions (PostgreSQL 11 and newer); 0 for none
+    /// Number of partitions of the accounts (PostgreSQL 11 and newer); 0 for none
     #[arg(long, value_name = "N")]
     pub(crate) partitions: Option<u32>,
-    /// What tells partitions apart
+    /// Method of partitioning
     #[arg(long, value_enum, requires = "partitions", default_value = "range")]
     pub(crate) partition_method: Method,
 }
 
-/// What tells partitions apart.
+/// Method of partitioning.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Method {
     /// Accounts that follow each other
@@ -139,7 +139,7 @@ pub(crate) struct TpcaLoadArgs {
 /// Where randomness starts.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct SeedArgs {
-    /// One seed, one stream of operations
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value = "42")]
     pub(crate) seed: u64,
 }
@@ -150,7 +150,7 @@ pub(crate) struct TpcbDriveArgs {
     /// Terminals: pgbench's clients
     #[arg(short = 'c', long, value_name = "N", default_value_t = TERMINALS, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) terminals: u32,
-    /// Which of pgbench's built-in scripts
+    /// Built-in script of pgbench
     #[arg(long, value_enum, default_value = "tpcb")]
     pub(crate) form: FormArg,
     /// Send the statements of a transaction together, not one by one as pgbench does
@@ -292,7 +292,7 @@ impl TpcaLoadArgs {
             return Ok(size.branches / ratio.branches);
         }
         Err(Failure::bad_input(format!(
-            "the database holds {} branches with {} tellers and {} accounts each, which is not of the ratio asked for; give the --tpca-ratio that it was loaded with, or load anew with --replace",
+            "the database holds {} branches with {} tellers and {} accounts each, which is not of the ratio asked for; give the --tpca-ratio that it was loaded with, or reload with --replace",
             size.branches, size.tellers_per_branch, size.accounts_per_branch
         )))
     }

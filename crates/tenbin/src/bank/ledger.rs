@@ -5,68 +5,56 @@ use crate::exit::Result;
 use crate::live::Live;
 use crate::place::Place;
 use crate::run::recorded;
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use tenbin_record::Check;
 use tenbin_rte::Driven;
 use tenbin_workload::Tally;
 use tenbin_workload::bank::{self, Design, Ran, Sums, Watch};
+use tenbin_workload::load::{Hold, Share, hold};
 
 /// The tables of a run.
 pub(super) struct Ledger {
     pub(super) tables: Tables,
-    /// None where the run writes nothing: reading the sums would only fill the cache with other rows than
-    /// its own.
-    before: Cell<Option<Sums>>,
-    /// Transactions whose end is not known.
-    unknown: Cell<u64>,
 }
 
 impl Ledger {
     pub(super) fn new(tables: Tables) -> Self {
-        Self {
-            tables,
-            before: Cell::new(None),
-            unknown: Cell::default(),
-        }
+        Self { tables }
     }
 
-    /// Reads the sums before the run. What was just loaded holds nothing yet, and reading it would
-    /// only warm the cache.
-    pub(super) fn begin(&self, place: &Place, ran: Ran) -> Result<()> {
+    /// Keeps the tables; a run that writes what it is then held to shares them with nobody.
+    pub(super) fn hold(&self, place: &Place, ran: Ran) -> Result<Option<Hold>> {
+        let share = match ran {
+            Ran::Select => Share::Shared,
+            _ => Share::Exclusive,
+        };
+        let Tables { design, schema, .. } = &self.tables;
+        let user = format!("tenbin run {}", design.workload());
+        let client = place.server.connect()?;
+        Ok(Some(hold(
+            client,
+            bank::marker(*design),
+            schema,
+            share,
+            &user,
+        )?))
+    }
+
+    /// Reads the sums before the run: none where it writes nothing, since reading them would only fill the
+    /// cache with other rows than its own. What was just loaded holds nothing yet, and is not read either.
+    pub(super) fn begin(&self, place: &Place, ran: Ran) -> Result<Option<Sums>> {
         let mut client = place.server.connect()?;
         let Tables { design, schema, .. } = &self.tables;
-        if ran != Ran::Select {
-            let before = if self.tables.fresh {
-                Sums::default()
-            } else {
-                bank::sums(&mut client, *design, schema)?
-            };
-            self.before.set(Some(before));
-        }
+        let before = match ran {
+            Ran::Select => None,
+            _ if self.tables.fresh => Some(Sums::default()),
+            _ => Some(bank::sums(&mut client, *design, schema)?),
+        };
         if self.tables.meta.is_some() {
             bank::mark_ran(&mut client, *design, schema, ran)?;
         }
-        Ok(())
-    }
-
-    /// Takes note of what is not known of a run's end.
-    pub(super) fn ended<T: Tally>(&self, driven: &Driven<T>) {
-        let open = driven.kinds.iter().map(|kind| kind.unfinished + kind.stuck);
-        self.unknown
-            .set(open.sum::<u64>() + driven.connections.lost);
-    }
-
-    /// Checks the tables after a run that was told to have moved `moved`.
-    pub(super) fn check(&self, place: &Place, moved: Sums, quiet: bool) -> Result<Vec<Check>> {
-        let watch = self.before.get().map(|before| Watch {
-            before,
-            moved,
-            unknown: self.unknown.get(),
-        });
-        let stop = AtomicBool::new(false);
-        check(place, self.tables.design, watch, quiet, &stop)
+        Ok(before)
     }
 
     /// What makes commits on these tables less durable than they could be.
@@ -102,6 +90,21 @@ impl Ledger {
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
     }
+}
+
+/// What the checks hold the sums against after a run that was told to have moved `moved`.
+pub(super) fn watch<T: Tally>(
+    before: Option<Sums>,
+    moved: Sums,
+    driven: &Driven<T>,
+) -> Option<Watch> {
+    let open = driven.kinds.iter().map(|kind| kind.unfinished + kind.stuck);
+    let unknown = open.sum::<u64>() + driven.connections.lost;
+    before.map(|before| Watch {
+        before,
+        moved,
+        unknown,
+    })
 }
 
 /// Checks the tables.

@@ -1,7 +1,7 @@
 //! The mix on pgbench's tables.
 
 use super::args::{MixDriveArgs, PgbenchArgs};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, check, watch};
 use crate::exit::{Failure, Result};
 use crate::place::Place;
 use crate::run::{Judged, Pacing, Subject, Transactions};
@@ -10,7 +10,8 @@ use std::time::Duration;
 use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
 use tenbin_rte::{Driven, Options};
-use tenbin_workload::bank::{Design, Ran};
+use tenbin_workload::bank::{Design, Ran, Sums};
+use tenbin_workload::load::Hold;
 use tenbin_workload::mix::{Mix, MixTally, audit};
 
 /// The mix, how it is driven, and on what.
@@ -57,9 +58,20 @@ pub(crate) fn prepare(
     })
 }
 
+impl MixRun {
+    fn ran(&self) -> Ran {
+        if self.mix.update_share > 0.0 {
+            Ran::Mix
+        } else {
+            Ran::Select
+        }
+    }
+}
+
 impl Subject for MixRun {
     type Workload = Mix;
     type Files = Transactions;
+    type Before = Option<Sums>;
 
     fn workload(&self) -> &Mix {
         &self.mix
@@ -73,25 +85,31 @@ impl Subject for MixRun {
         Transactions::create(directory, kinds)
     }
 
-    fn begin(&self, place: &Place) -> Result<()> {
-        let ran = if self.mix.update_share > 0.0 {
-            Ran::Mix
-        } else {
-            Ran::Select
-        };
-        self.ledger.begin(place, ran)
+    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
+        self.ledger.hold(place, self.ran())
     }
 
-    fn judge(&self, driven: &Driven<MixTally>, _: &Transactions) -> Result<Judged> {
-        self.ledger.ended(driven);
-        Ok(Judged {
+    fn begin(&self, place: &Place) -> Result<Option<Sums>> {
+        self.ledger.begin(place, self.ran())
+    }
+
+    fn judge(&self, driven: &Driven<MixTally>, _: &Transactions) -> Judged {
+        Judged {
             audit: audit(&self.mix, &driven.tally),
             ..Judged::plain(driven)
-        })
+        }
     }
 
-    fn check(&self, place: &Place, quiet: bool) -> Result<Vec<Check>> {
-        self.ledger.check(place, self.mix.told(), quiet)
+    fn check(
+        &self,
+        place: &Place,
+        before: &Option<Sums>,
+        driven: &Driven<MixTally>,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Check>> {
+        let watch = watch(*before, self.mix.told(), driven);
+        check(place, self.ledger.tables.design, watch, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

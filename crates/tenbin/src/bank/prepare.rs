@@ -108,8 +108,8 @@ fn existing(place: &Place, design: Design, schema: &str) -> Result<Option<Tables
 fn taken(tables: Tables, asked: Asked, form: &FormArgs, quiet: bool) -> Result<Tables> {
     let refused = |holds: String, option: &str| {
         let mend = match tables.meta {
-            Some(_) => ", or load anew with --replace",
-            None => "; tenbin did not make them and will not drop them",
+            Some(_) => ", or reload with --replace",
+            None => "; tenbin did not create them and does not drop them",
         };
         let message = format!("the database holds {holds}: leave out {option} to use them{mend}");
         Err(Failure::bad_input(message))
@@ -134,7 +134,7 @@ fn taken(tables: Tables, asked: Asked, form: &FormArgs, quiet: bool) -> Result<T
     }
     if tables.meta.is_none() && !quiet {
         eprintln!(
-            "using pgbench's tables, scale {}: tenbin did not make them and will not drop them",
+            "using pgbench's tables, scale {}: tenbin did not create them and does not drop them",
             tables.size.branches
         );
     }

@@ -1,11 +1,10 @@
 //! TPC-A on its tables.
 
 use super::args::{TpcaDriveArgs, TpcaLoadArgs};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, check, watch};
 use crate::exit::Result;
 use crate::place::Place;
 use crate::run::{Judged, Subject, Transactions, one_kind};
-use std::cell::RefCell;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tenbin_record::result::Throughput;
@@ -13,7 +12,8 @@ use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
 use tenbin_rte::{Driven, Ended, Options};
 use tenbin_workload::audit::Durations;
-use tenbin_workload::bank::{BankTally, Design, Ran};
+use tenbin_workload::bank::{BankTally, Design, Ran, Sums};
+use tenbin_workload::load::Hold;
 use tenbin_workload::tpca::{Measured, Tpca, audit, why_not_tpsa};
 
 /// Two mean cycles of 10 s: terminals that started together have drifted apart by then.
@@ -28,7 +28,7 @@ pub(crate) struct TpcaRun {
     tps: u32,
     ledger: Ledger,
     /// See [`Measured::weakened`].
-    weakened: RefCell<Vec<String>>,
+    weakened: Vec<String>,
 }
 
 /// Loads what is missing and settles how it will be driven.
@@ -46,13 +46,14 @@ pub(crate) fn prepare(
     let terminals = drive.terminals(tps);
     let mut tpca = Tpca::new(tables.size, terminals, seed);
     tpca.isolation = drive.client.isolation();
+    let ledger = Ledger::new(tables);
     Ok(TpcaRun {
         tpca,
         options: drive.client.options(terminals, drive.pacing, RAMP_UP)?,
         drive: drive.clone(),
         tps,
-        ledger: Ledger::new(tables),
-        weakened: RefCell::default(),
+        weakened: ledger.weakened(place),
+        ledger,
     })
 }
 
@@ -63,8 +64,7 @@ impl TpcaRun {
             pacing: self.drive.pacing.factor(),
             terminals: self.options.terminals,
             tps: self.tps,
-            settled_s: self.options.warm_up.as_secs_f64(),
-            weakened: self.weakened.take(),
+            weakened: self.weakened.clone(),
             measured_s: driven.measured_s,
             due: kind.map_or(0, tenbin_rte::KindResult::due),
             completed: kind.map_or(0, |kind| kind.completed),
@@ -73,6 +73,7 @@ impl TpcaRun {
                 Durations::of(&kind.response, kind.due() + kind.stuck)
             }),
             think: kind.map_or_else(Default::default, |kind| Durations::from(&kind.think)),
+            think_cut: kind.map_or_else(Default::default, |kind| Durations::from(&kind.think_cut)),
         }
     }
 }
@@ -80,6 +81,7 @@ impl TpcaRun {
 impl Subject for TpcaRun {
     type Workload = Tpca;
     type Files = Transactions;
+    type Before = Option<Sums>;
 
     fn workload(&self) -> &Tpca {
         &self.tpca
@@ -93,13 +95,15 @@ impl Subject for TpcaRun {
         Transactions::create(directory, kinds)
     }
 
-    fn begin(&self, place: &Place) -> Result<()> {
-        self.weakened.replace(self.ledger.weakened(place));
+    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
+        self.ledger.hold(place, Ran::Update)
+    }
+
+    fn begin(&self, place: &Place) -> Result<Option<Sums>> {
         self.ledger.begin(place, Ran::Update)
     }
 
-    fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Result<Judged> {
-        self.ledger.ended(driven);
+    fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Judged {
         let measured = self.measured(driven);
         let tpca = &self.tpca;
         let audit = audit(&tpca.rules, &tpca.size, &driven.tally, &measured);
@@ -113,7 +117,7 @@ impl Subject for TpcaRun {
         } else {
             "tps"
         };
-        Ok(Judged {
+        Judged {
             throughput: Throughput {
                 metric: metric.to_owned(),
                 why_unqualified,
@@ -121,11 +125,19 @@ impl Subject for TpcaRun {
             },
             audit,
             ..plain
-        })
+        }
     }
 
-    fn check(&self, place: &Place, quiet: bool) -> Result<Vec<Check>> {
-        self.ledger.check(place, self.tpca.told(), quiet)
+    fn check(
+        &self,
+        place: &Place,
+        before: &Option<Sums>,
+        driven: &Driven<BankTally>,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Check>> {
+        let watch = watch(*before, self.tpca.told(), driven);
+        check(place, self.ledger.tables.design, watch, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

@@ -1,7 +1,7 @@
 //! TPC-B on its tables.
 
 use super::args::{PgbenchArgs, TpcbDriveArgs};
-use super::ledger::Ledger;
+use super::ledger::{Ledger, check, watch};
 use crate::exit::Result;
 use crate::place::Place;
 use crate::run::{Judged, Pacing, Subject, Transactions, one_kind};
@@ -11,7 +11,8 @@ use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
 use tenbin_rte::{Driven, Options};
 use tenbin_workload::audit::Durations;
-use tenbin_workload::bank::{BankTally, Design};
+use tenbin_workload::bank::{BankTally, Design, Sums};
+use tenbin_workload::load::Hold;
 use tenbin_workload::tpcb::{Form, Measured, Tpcb, audit};
 
 /// TPC-B, how it is driven, and on what.
@@ -47,6 +48,7 @@ pub(crate) fn prepare(
 impl Subject for TpcbRun {
     type Workload = Tpcb;
     type Files = Transactions;
+    type Before = Option<Sums>;
 
     fn workload(&self) -> &Tpcb {
         &self.tpcb
@@ -60,24 +62,35 @@ impl Subject for TpcbRun {
         Transactions::create(directory, kinds)
     }
 
-    fn begin(&self, place: &Place) -> Result<()> {
+    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
+        self.ledger.hold(place, self.tpcb.form.ran())
+    }
+
+    fn begin(&self, place: &Place) -> Result<Option<Sums>> {
         self.ledger.begin(place, self.tpcb.form.ran())
     }
 
-    fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Result<Judged> {
-        self.ledger.ended(driven);
+    fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Judged {
         let measured = one_kind(driven).map_or_else(Measured::default, |kind| Measured {
             due: kind.due() + kind.stuck,
             response: Durations::of(&kind.response, kind.due() + kind.stuck),
         });
-        Ok(Judged {
+        Judged {
             audit: audit(&self.tpcb, &driven.tally, &measured),
             ..Judged::plain(driven)
-        })
+        }
     }
 
-    fn check(&self, place: &Place, quiet: bool) -> Result<Vec<Check>> {
-        self.ledger.check(place, self.tpcb.told(), quiet)
+    fn check(
+        &self,
+        place: &Place,
+        before: &Option<Sums>,
+        driven: &Driven<BankTally>,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Check>> {
+        let watch = watch(*before, self.tpcb.told(), driven);
+        check(place, self.ledger.tables.design, watch, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

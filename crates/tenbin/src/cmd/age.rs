@@ -6,9 +6,11 @@ use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::signals;
 use crate::units::bytes;
 use indicatif::HumanCount;
+use tenbin_workload::load::{Share, hold};
+use tenbin_workload::tpch::MARKER;
 use tenbin_workload::tpch::age::{self, AgeError, Aged, TableState};
 
-/// Replace a share of TPC-H's orders by refresh pairs, then vacuum, and show what that did
+/// Replace a share of TPC-H's orders by refresh pairs, vacuum, and show the effect
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  tenbin load tpch --dsn postgres://me@localhost/bench --scale 1\n  tenbin age --dsn postgres://me@localhost/bench --share 0.9\n\nExit status: 0 done; 1 the rows do not add up; 2 bad input; 3 the environment lacks something; 4 interrupted."
@@ -39,6 +41,14 @@ pub(crate) fn run(args: &Args) -> Result {
     let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), args.json)?;
     let mut live = Live::new(args.json);
     let (schema, mut client) = (place.schema()?, place.server.connect()?);
+    let client_of_lock = place.server.connect()?;
+    let _hold = hold(
+        client_of_lock,
+        MARKER,
+        &schema,
+        Share::Exclusive,
+        "tenbin age",
+    )?;
     let aged = age::age(&schema, &mut client, args.share, &stop, &mut |done, of| {
         let show = || {
             let share = done as f64 / of as f64;

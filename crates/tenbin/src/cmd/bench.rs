@@ -5,7 +5,7 @@ mod reach;
 use crate::bank::args::{FormArgs, TableArgs};
 use crate::exit::{Answer, Failure, Result};
 use crate::place::{EmbeddedArgs, Place, WhichArgs};
-use crate::run::{Command, OutputArgs, measure, show};
+use crate::run::{Command, OutputArgs, Subject, measure, show};
 use crate::script::args::ScriptArgs;
 use crate::script::{self, Asked, Form, Lines, Log, LogOptions, ScriptRun};
 use crate::signals;
@@ -17,12 +17,12 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
 use tenbin_pgbench::Protocol;
-use tenbin_rte::{AfterError, Driven, Ended, Options, Rate, RowSink};
+use tenbin_rte::{AfterError, Driven, Ended, Options, Rate, RowSink, Stalls};
 use tenbin_server::Origin;
 use tenbin_server::signals::Graceful;
 use tenbin_workload::script::ScriptTally;
 
-/// pgbench's options on tenbin's driver
+/// Run pgbench's command line on tenbin's driver
 #[derive(Parser)]
 #[command(
     after_help = AFTER_HELP,
@@ -114,12 +114,12 @@ struct DataArgs {
     /// Scale of the tables that are made, and the variable :scale [default: 1, or that of the data]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=21_474))]
     scale: Option<u32>,
-    /// With -i, drop and make again what an earlier load of tenbin made
+    /// With -i, drop and recreate the tables that tenbin loaded earlier
     #[arg(long, requires = "initialize")]
     replace: bool,
     #[command(flatten)]
     form: FormArgs,
-    /// With -i, no progress
+    /// With -i, print no progress
     #[arg(short, long)]
     quiet: bool,
 }
@@ -129,16 +129,16 @@ struct ShowArgs {
     /// What is printed
     #[arg(long, value_enum, default_value = "tenbin", conflicts_with_all = ["out", "json"])]
     format: Format,
-    /// Time each command of the scripts by itself
+    /// Measure each command of the scripts
     #[arg(short, long)]
     report_per_command: bool,
-    /// With --format pgbench, a line on standard error every so many seconds
+    /// With --format pgbench, print progress to standard error every so many seconds
     #[arg(short = 'P', long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     progress: Option<u32>,
     /// Times of these lines in seconds since 1970
     #[arg(long, requires = "progress")]
     progress_timestamp: bool,
-    /// With --format pgbench, failures by kind
+    /// With --format pgbench, count failures by kind
     #[arg(long)]
     failures_detailed: bool,
     #[command(flatten)]
@@ -163,7 +163,7 @@ struct LogArgs {
     /// the run directory)
     #[arg(short, long)]
     log: bool,
-    /// What the log is called instead of `pgbench_log`
+    /// Prefix of the log's name instead of `pgbench_log`
     #[arg(long, value_name = "PREFIX", requires = "log")]
     log_prefix: Option<String>,
     /// Share of the transactions that are logged, above 0 to 1
@@ -409,8 +409,8 @@ impl Args {
             tablespaces: Vec::<(String, PathBuf)>::new(),
             via: None,
         };
-        let ran = measure(command, |place, stop| self.prepare(place, asked, stop))?;
-        let answer = show(&ran, &self.show.output)?;
+        let mut ran = measure(command, |place, stop| self.prepare(place, asked, stop))?;
+        let answer = show(&mut ran, &self.show.output)?;
         if ran.left == 0 || matches!(answer, Answer::Interrupted | Answer::Lost) {
             return Ok(answer);
         }
@@ -447,6 +447,9 @@ impl Args {
             env!("CARGO_PKG_VERSION")
         );
         let text = script::text(&run, &driven, &form, &head);
+        if let Some(warning) = stall_warning(driven.stalls) {
+            eprintln!("{warning}");
+        }
         if let Ended::Failed(error) = driven.ended {
             print!("{text}");
             return Err(anyhow::Error::new(error).into());
@@ -473,6 +476,7 @@ impl Args {
         stop: &AtomicBool,
     ) -> Result<(ScriptRun, Driven<ScriptTally>)> {
         let run = self.prepare(place, asked, stop)?;
+        let _hold = run.hold(place)?;
         let options = &run.asked.options;
         let stamped = self.show.progress_timestamp;
         let mut lines = self.show.progress.map(|s| Lines::new(s, stamped, options));
@@ -504,6 +508,16 @@ impl Args {
     }
 }
 
+/// What pgbench's text has no place for: that the driver itself stood still.
+fn stall_warning(stalls: Stalls) -> Option<String> {
+    (stalls.count > 0).then(|| {
+        format!(
+            "warning: the driver itself stood still {} times, {:.2} s in all, {:.2} s at the longest; run again where it gets its CPU",
+            stalls.count, stalls.total_s, stalls.longest_s
+        )
+    })
+}
+
 /// Clients that left: how many, and why the first of each kind; `errors` are SQLSTATE and message.
 fn left<'a>(left: u32, clients: u32, errors: impl Iterator<Item = (&'a str, &'a str)>) -> Failure {
     let fatal = errors.filter(|(state, _)| !matches!(*state, "40001" | "40P01"));
@@ -517,6 +531,18 @@ fn left<'a>(left: u32, clients: u32, errors: impl Iterator<Item = (&'a str, &'a 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_driver_that_stood_still_is_told_beside_pgbenchs_text() {
+        assert_eq!(stall_warning(Stalls::default()), None);
+        let stalls = Stalls {
+            count: 2,
+            total_s: 2.5,
+            longest_s: 2.01,
+        };
+        let warning = stall_warning(stalls).unwrap();
+        assert!(warning.contains("2 times, 2.50 s in all, 2.01 s at the longest"));
+    }
 
     #[test]
     fn seeds_are_read_as_by_pgbench() {

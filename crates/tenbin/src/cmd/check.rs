@@ -7,7 +7,7 @@ use crate::{bank, signals, tpcc, tpch};
 use clap::{Parser, Subcommand};
 use tenbin_workload::bank::Design;
 
-/// Check whether a workload's data are consistent
+/// Check that a workload's data are consistent
 #[derive(Parser)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -18,22 +18,22 @@ pub(crate) struct Args {
 enum Workload {
     /// The twelve conditions of clause 3.3.2, and three more that they do not cover
     #[command(
-        after_help = "Example:\n  tenbin check tpcc --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+        after_help = "Example:\n  tenbin check tpcc --dsn postgres://me@localhost/bench\n\nExit status: 0 all checks passed; 1 one failed."
     )]
     Tpcc(What),
-    /// Whether branches, tellers, accounts and history agree; tables that pgbench made will do
+    /// Check that branches, tellers, accounts and history agree; also on tables that pgbench created
     #[command(
-        after_help = "Example:\n  tenbin check tpcb --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+        after_help = "Example:\n  tenbin check tpcb --dsn postgres://me@localhost/bench\n\nExit status: 0 all checks passed; 1 one failed."
     )]
     Tpcb(What),
-    /// Whether branches, tellers, accounts and history agree
+    /// Check that branches, tellers, accounts and history agree
     #[command(
-        after_help = "Example:\n  tenbin check tpca --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+        after_help = "Example:\n  tenbin check tpca --dsn postgres://me@localhost/bench\n\nExit status: 0 all checks passed; 1 one failed."
     )]
     Tpca(What),
     /// Rows against dbgen's, and at scale 1 the answers to the 22 queries against the standard's
     #[command(
-        after_help = "Example:\n  tenbin check tpch --dsn postgres://me@localhost/bench\n\nExit status: 0 all hold, 1 one does not."
+        after_help = "Example:\n  tenbin check tpch --dsn postgres://me@localhost/bench\n\nExit status: 0 all checks passed; 1 one failed."
     )]
     Tpch(What),
 }

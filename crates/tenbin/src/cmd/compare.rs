@@ -1,24 +1,27 @@
-//! `tenbin compare`: one side's runs beside the other's.
+//! `tenbin compare`: the runs of two sides.
 
 use crate::exit::{Answer, Class, Failure, Result};
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use tenbin_record::RunDir;
-use tenbin_study::{CompareError, compare};
+use tenbin_study::{CompareError, Outcome, compare};
 
-/// Compare runs: which side is heavier, by how much, and how sure that is
+/// Compare runs: which side is faster, by how much, and how certain that is
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenbin compare a b\n  tenbin compare a1 a2 a3 --with b1 b2 b3     trials of each, the better evidence\n  tenbin compare base patch --max-loss 3      exit 1 if patch loses more than 3 %"
+    after_help = "Examples:\n  tenbin compare a b\n  tenbin compare a1 a2 a3 --with b1 b2 b3     several runs of each: better evidence\n  tenbin compare a1 a2 a3 --with b1 b2 b3 --max-loss 3\n  tenbin compare base patch --max-loss 3 --noise-from old1 old2 old3\n\nExit status with --max-loss: 0 the loss is within the limit; 1 it is beyond it; 5 not decided, the\ninterval contains the limit or there is none."
 )]
 pub(crate) struct Args {
-    /// Run directories: A and B, or with --with all of A's
+    /// Run directories: A and B; with --with, all runs of A
     #[arg(required = true, value_name = "DIR")]
     runs: Vec<PathBuf>,
-    /// B's run directories
+    /// Run directories of B
     #[arg(long, value_name = "DIR", num_args = 1..)]
     with: Vec<PathBuf>,
-    /// Loss of throughput, percent of A's, beyond which the exit status is 1
+    /// Earlier runs of the same load on this machine, by which one run is compared with one
+    #[arg(long, value_name = "DIR", num_args = 1..)]
+    noise_from: Vec<PathBuf>,
+    /// Judge whether B loses more than this percentage of A's throughput: exit status 0, 1 or 5
     #[arg(long, value_name = "PERCENT")]
     max_loss: Option<f64>,
     /// Print the comparison as JSON
@@ -39,7 +42,12 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         (a, b) => (a, b),
     };
-    let comparison = compare(&open(a)?, &open(b)?, args.max_loss)?;
+    let comparison = compare(
+        &open(a)?,
+        &open(b)?,
+        &open(&args.noise_from)?,
+        args.max_loss,
+    )?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&comparison)?);
     } else if args.markdown {
@@ -51,10 +59,10 @@ pub(crate) fn run(args: &Args) -> Result {
             tenbin_report::comparison_terminal(&comparison, 80, color)
         );
     }
-    Ok(if comparison.exceeded() {
-        Answer::No
-    } else {
-        Answer::Yes
+    Ok(match comparison.outcome() {
+        None | Some(Outcome::Kept) => Answer::Yes,
+        Some(Outcome::Exceeded) => Answer::No,
+        Some(Outcome::NotDecided) => Answer::NotDecided,
     })
 }
 

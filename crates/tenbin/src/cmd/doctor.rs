@@ -1,14 +1,14 @@
-//! `tenbin doctor`: what this machine allows, and the mend for what it does not.
+//! `tenbin doctor`: what works on this machine, and how to fix what does not.
 
 use crate::exit::{Answer, Result};
 use serde::Serialize;
 use std::path::Path;
 use tenbin_server::{Account, Cache, Progress, Source};
 
-/// What this machine allows, and the mend for what it does not
+/// Check what works on this machine, and show how to fix what does not
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenbin doctor\n  tenbin doctor --json | jq '.[] | select(.verdict != \"ok\")'\n\nExit status: 0 nothing stands in the way of a run, 1 something does."
+    after_help = "Examples:\n  tenbin doctor\n  tenbin doctor --json | jq '.[] | select(.verdict != \"ok\")'\n\nExit status: 0 a run is possible, 1 it is not."
 )]
 pub(crate) struct Args {
     /// Print the findings as JSON
@@ -107,7 +107,7 @@ fn postgresql() -> Finding {
         Err(error) => finding(
             "PostgreSQL",
             Verdict::No,
-            "none to be had",
+            "not available",
             error.to_string(),
         ),
     }
@@ -177,7 +177,7 @@ fn memory() -> Finding {
     );
     let alone = host.cores < 2;
     let mend = if alone {
-        "driver and server share one core: results say little; use two or more"
+        "driver and server share one core: results are not representative; use two or more"
     } else {
         ""
     };
@@ -213,7 +213,7 @@ fn tracing() -> Finding {
         Ok(()) => finding(
             "tracing",
             Verdict::Ok,
-            "the kernel takes the tracer of block I/O",
+            "the kernel loads the block I/O tracer",
             "",
         ),
         Err(error) => finding(
@@ -230,14 +230,14 @@ fn toolbox() -> Finding {
         Ok(at_hand) => {
             let versions: Vec<String> = at_hand.iter().map(|one| one.version.to_string()).collect();
             let found = if versions.is_empty() {
-                "no release yet; they are fetched when asked for".to_owned()
+                "no release yet; tenbin fetches one when a run needs it".to_owned()
             } else {
                 versions.join(", ")
             };
-            finding("at hand", Verdict::Ok, found, "")
+            finding("releases", Verdict::Ok, found, "")
         }
         Err(error) => finding(
-            "at hand",
+            "releases",
             Verdict::No,
             "the cache cannot be read",
             error.to_string(),

@@ -1,4 +1,4 @@
-//! `tenbin load`: data on a server that someone else runs.
+//! `tenbin load`: data on an existing server.
 
 use crate::bank::args::{Asked, TableArgs};
 use crate::exit::{Answer, Failure, Result};
@@ -11,7 +11,7 @@ use tenbin_server::signals::Graceful;
 use tenbin_workload::bank::Design;
 use tenbin_workload::load::counted;
 
-/// Load a workload's data into a server that stays
+/// Load a workload's data into an existing server
 #[derive(Parser)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -29,7 +29,7 @@ enum Workload {
 /// TPC-C's nine tables, by clause 4.3.3
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  tenbin load tpcc --dsn postgres://me@localhost/bench --warehouses 20\n\nTables of another making are never touched; --replace drops what an earlier load made."
+    after_help = "Example:\n  tenbin load tpcc --dsn postgres://me@localhost/bench --warehouses 20\n\ntenbin never changes tables that it did not create; --replace drops those that it loaded earlier."
 )]
 struct TpccArgs {
     /// The server: `postgres://user@host:5432/database`
@@ -39,10 +39,10 @@ struct TpccArgs {
     load: LoadArgs,
 }
 
-/// pgbench's four tables, from which they cannot be told apart
+/// pgbench's four tables, identical to those of pgbench -i
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  tenbin load tpcb --dsn postgres://me@localhost/bench --scale 100\n\nTables of another making are never touched; --replace drops what an earlier load of tenbin made."
+    after_help = "Example:\n  tenbin load tpcb --dsn postgres://me@localhost/bench --scale 100\n\ntenbin never changes tables that it did not create; --replace drops those that it loaded earlier."
 )]
 struct TpcbArgs {
     /// The server: `postgres://user@host:5432/database`
@@ -55,7 +55,7 @@ struct TpcbArgs {
 /// TPC-A's four tables: records of 100 bytes, 50 in the history
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  tenbin load tpca --dsn postgres://me@localhost/bench --scale 10\n\nTables of another making are never touched; --replace drops what an earlier load of tenbin made."
+    after_help = "Example:\n  tenbin load tpca --dsn postgres://me@localhost/bench --scale 10\n\ntenbin never changes tables that it did not create; --replace drops those that it loaded earlier."
 )]
 struct TpcaArgs {
     /// The server: `postgres://user@host:5432/database`
@@ -68,7 +68,7 @@ struct TpcaArgs {
 /// TPC-H's eight tables, row by row as the standard's dbgen makes them
 #[derive(clap::Args)]
 #[command(
-    after_help = "Example:\n  tenbin load tpch --dsn postgres://me@localhost/bench --scale 1\n\nTables of another making are never touched; --replace drops what an earlier load of tenbin made."
+    after_help = "Example:\n  tenbin load tpch --dsn postgres://me@localhost/bench --scale 1\n\ntenbin never changes tables that it did not create; --replace drops those that it loaded earlier."
 )]
 struct TpchArgs {
     /// The server: `postgres://user@host:5432/database`
@@ -134,7 +134,7 @@ fn tpcc(args: TpccArgs, stop: &AtomicBool) -> Result {
     let (directories, relations) = tpcc::tablespaces(&args.load);
     if let Some((_, directory)) = directories.first() {
         return Err(Failure::bad_input(format!(
-            "{}: name a tablespace of the server; tenbin makes none on a server that someone else runs",
+            "{}: name a tablespace of the server; tenbin creates none on an existing server",
             directory.display()
         )));
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use tenbin_record::{RunDir, SampleReader};
 use tenbin_study::aging::Aging;
 
-/// Make the report of a run or a study again from its directory
+/// Write the report of a run or a study from its directory
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin report tenbin-runs/tpcc-…            writes report.html into it\n  tenbin report a --format markdown > a.md\n  tenbin report a --format html --out -      to standard output"
@@ -17,10 +17,10 @@ pub(crate) struct Args {
     /// The directory of the run or the study
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// As what
+    /// Format of the report
     #[arg(long, value_enum, default_value = "html")]
     format: Format,
-    /// Where to write it, - for standard output [default: html: report.html in DIR; else standard output]
+    /// File to write; - for standard output [default for html: report.html in DIR; else standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

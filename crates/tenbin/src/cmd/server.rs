@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use tenbin_server::kept::{self, Kept};
 use tenbin_server::{Options, Progress};
 
-/// PostgreSQL on this machine: fetch releases, start servers that stay, stop them
+/// Manage PostgreSQL on this machine: fetch releases, start and stop servers
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin server install 17\n  tenbin server start ./pg17 --pg 17 --set shared_buffers=1GB\n  tenbin server list\n  tenbin server stop ./pg17"
@@ -26,13 +26,13 @@ enum Action {
         /// 18, 17.5, 9.6
         version: String,
     },
-    /// Releases at hand and servers kept
+    /// List installed releases and running servers
     List {
         /// Print them as JSON
         #[arg(long)]
         json: bool,
     },
-    /// Start a server in a directory and leave it running; made new where there is none yet
+    /// Start a server in a directory and leave it running; creates the directory if it does not exist
     Start {
         /// The server's directory; its data stays there
         directory: PathBuf,
@@ -44,7 +44,7 @@ enum Action {
         #[arg(long, value_name = "N", default_value = "100")]
         connections: u32,
     },
-    /// Stop a server; its data stays
+    /// Stop a server and keep its data
     Stop {
         /// The server's directory
         directory: PathBuf,
@@ -110,7 +110,7 @@ fn list(json: bool) -> Result<()> {
         );
         return Ok(());
     }
-    println!("releases at hand:");
+    println!("installed releases:");
     for release in &releases {
         println!(
             "  {:<8} {}",

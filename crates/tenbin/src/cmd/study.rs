@@ -8,7 +8,7 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use tenbin_workload::tpch::Scale;
 
-/// Do a published experiment again, and show its figures beside ours
+/// Repeat a published experiment, and compare its figures with this machine's
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  tenbin study run S2-aging --scale 1")]
 pub(crate) struct Args {
@@ -35,11 +35,11 @@ enum Study {
     Aging(Box<AgingArgs>),
 }
 
-/// What replacing nearly all rows does to the way queries read (S2): fresh and aged beside each other
+/// How queries read after nearly all rows were replaced (S2): a fresh and an aged database
 ///
-/// Loads TPC-H, replaces a share of it by refresh pairs, lays the files of the aged database and of a
-/// fresh one of the same rows anew, and runs the source's two queries on both with empty caches, every
-/// read from the disk recorded. Takes root, or the capabilities `CAP_BPF` and `CAP_PERFMON`.
+/// Loads TPC-H, replaces a share of it by refresh pairs, recreates the files of the aged database and of
+/// a fresh one with the same rows, and runs the source's two queries on both with empty caches. Every
+/// read from the disk is recorded. Needs root, or the capabilities `CAP_BPF` and `CAP_PERFMON`.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin study run S2-aging --scale 1\n  tenbin study run S2-aging --scale 0.05 --pairs 2 --out try\n\nExit status: 0 done; 1 the databases did not hold the same rows; 2 bad input; 3 the environment lacks something; 4 interrupted, whole pairs are kept."
@@ -69,7 +69,7 @@ struct AgingArgs {
     source: SourceArgs,
     #[command(flatten)]
     setup: EmbeddedArgs,
-    /// Directory for the study, which must not be there yet [default: tenbin-runs/S2-aging-TIME-ID]
+    /// Directory for the study; it must not exist [default: tenbin-runs/S2-aging-TIME-ID]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print study.json instead of the table, and nothing on the way

@@ -12,7 +12,7 @@ use tenbin_tpmonitor::{Config, Handle, Listen, Monitor, Pooling, Reread, Route, 
 /// Where poolers of `PostgreSQL` are found.
 const USUAL_PORT: u16 = 6432;
 
-/// Stand between clients and a server, and share few connections among many
+/// Run a connection pooler (TP monitor): many clients share few server connections
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 #[command(group = clap::ArgGroup::new("servers").required(true).args(["server", "config"]))]
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     /// Server connections for each pair of user and database [default: 20]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pool_size: Option<u32>,
-    /// When a server connection goes to the next client [default: transaction]
+    /// When a server connection is released [default: transaction]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
 }
@@ -42,8 +42,8 @@ Examples:
   tenbin tpmonitor --config /etc/tenbin/tpmonitor.toml
   psql -h 127.0.0.1 -p 6432 -d tenbin -c 'SHOW POOLS'
 
-SIGINT or SIGTERM lets transactions under way end; a second one does not.
-SIGUSR2 starts the program anew on the same sockets; this one serves its clients until they leave.";
+SIGINT or SIGTERM waits for open transactions; a second signal stops at once.
+SIGUSR2 starts a new process on the same sockets; the old one serves its clients until they disconnect.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {

@@ -14,7 +14,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) connections: Option<u32>,
     /// Driver threads [default: from the number of connections]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) threads: Option<u32>,
     /// Length of the measurement interval
     #[arg(short, long, default_value = "60s", value_parser = crate::units::duration)]
@@ -29,9 +29,9 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_enum, default_value = "read-committed")]
     isolation: IsolationArg,
     /// Attempts at a transaction that fails to serialize or deadlocks
-    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_tries: u32,
-    /// Keep this machine's processors from sleeping meanwhile, so that the driver is on time (takes root): auto when paced and permitted, always, never
+    /// Keep the processors awake during the run, so that the driver is on time (needs root): auto if paced and permitted, always, never
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = stay_awake)]
     stay_awake: Processors,
 }
@@ -39,10 +39,10 @@ pub(crate) struct ClientArgs {
 /// Where the result goes.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct OutputArgs {
-    /// Directory for the result, which must not be there yet [default: tenbin-runs/WORKLOAD-TIME-ID]
+    /// Directory for the result; it must not exist [default: tenbin-runs/WORKLOAD-TIME-ID]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Print run.json instead of the table, and nothing on the way
+    /// Print run.json instead of the table, and no progress
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]

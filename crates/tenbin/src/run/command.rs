@@ -6,9 +6,13 @@ use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
 use crate::signals;
 use crate::via::Via;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use tenbin_record::Run;
 use tenbin_server::signals::Graceful;
+
+/// Columns of what is printed.
+const WIDTH: usize = 80;
 
 /// What the command line said, as far as it is the same for every workload.
 pub(crate) struct Command<'a> {
@@ -57,26 +61,44 @@ pub(crate) fn measure<S: Subject>(
         watch: command.output.watch,
         command_line: place::command_line(),
     };
-    let ran = run(&place, &plan, |place| prepare(place, &stop), &stop);
+    let mut measured = |measured: &Run, directory: &Path| {
+        graceful.renew();
+        if !plan.quiet {
+            print!("{}", terminal(measured, directory));
+        }
+    };
+    let ran = run(
+        &place,
+        &plan,
+        |place| prepare(place, &stop),
+        &stop,
+        &mut measured,
+    );
     let closed = place.close();
     drop(graceful);
-    let ran = ran?;
-    closed?;
+    let mut ran = ran?;
+    ran.failure = ran.failure.or(closed.err());
     Ok(ran)
 }
 
-/// Prints the result, and answers whether all is well.
-pub(crate) fn show(ran: &Ran, output: &OutputArgs) -> Result<Answer> {
+fn terminal(run: &Run, directory: &Path) -> String {
+    tenbin_report::terminal(run, directory, WIDTH, std::io::stdout().is_terminal())
+}
+
+/// Prints the result, as far as it is not printed yet, and answers whether all is well.
+pub(crate) fn show(ran: &mut Ran, output: &OutputArgs) -> Result<Answer> {
     if output.json {
         println!("{}", serde_json::to_string_pretty(&ran.run)?);
-    } else {
+    } else if ran.shown {
         let color = std::io::stdout().is_terminal();
-        print!(
-            "{}",
-            tenbin_report::terminal(&ran.run, &ran.directory, 80, color)
-        );
+        print!("{}", tenbin_report::terminal_checks(&ran.run, WIDTH, color));
+    } else {
+        print!("{}", terminal(&ran.run, &ran.directory));
     }
-    Ok(ran.answer)
+    match ran.failure.take() {
+        Some(failure) => Err(failure),
+        None => Ok(ran.answer),
+    }
 }
 
 /// What is about to be measured.

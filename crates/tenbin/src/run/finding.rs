@@ -16,12 +16,12 @@ pub(crate) fn print(checks: &[Check], json: bool) -> Result<Answer> {
 }
 
 fn print_one(check: &Check) {
-    let verdict = match check.verdict {
-        Verdict::Pass => "PASS",
-        Verdict::Fail => "FAIL",
-        Verdict::Skip => "SKIP",
-    };
-    println!("{verdict}  {:>3}  {}", check.condition, check.title);
+    println!(
+        "{}  {:>3}  {}",
+        check.verdict.name(),
+        check.condition,
+        check.title
+    );
     if let Some(note) = &check.note {
         println!("           {note}");
     }

@@ -15,17 +15,21 @@ pub(crate) use command::{Command, cores, measure, show};
 pub(crate) use finding::{print, recorded};
 pub(crate) use transactions::{Finish, Transactions};
 
-use crate::exit::{Answer, Result};
+use crate::exit::{Answer, Failure, Result};
 use crate::live::PerMinute;
 use crate::place::Place;
 use crate::{result, signals};
+use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
-use tenbin_record::result::{Statement, Throughput};
+use tenbin_record::directory::SAMPLES;
+use tenbin_record::result::{Driver, Heartbeat, RunResult, Statement, Throughput};
 use tenbin_record::run::{self as record, RunInfo, Tenbin};
 use tenbin_record::{AuditItem, Check, RUN_SCHEMA, Run, RunWriter, Verdict};
-use tenbin_rte::{Driven, Ended, KindResult, Options, RowSink};
+use tenbin_rte::{AfterError, Driven, Ended, KindResult, Options, RowSink, RunError};
+use tenbin_workload::audit::{self, Failures};
+use tenbin_workload::load::Hold;
 use tenbin_workload::{Tally, Workload};
 
 /// What a terminal of a subject's workload puts out.
@@ -39,6 +43,8 @@ pub(crate) trait Subject {
     type Workload: Workload;
     /// Where their transactions go: [`Transactions`], unless the workload defers some.
     type Files: RowSink<Output<Self>> + Finish;
+    /// What is known of the data before the first transaction, for the checks after the last.
+    type Before;
 
     /// What the terminals do.
     fn workload(&self) -> &Self::Workload;
@@ -56,13 +62,30 @@ pub(crate) trait Subject {
     }
     /// Starts the files of the run directory that terminals fill. `kinds`: their names.
     fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Self::Files>;
+    /// Keeps the data as they are loaded, from before the first transaction until they are checked; none where
+    /// there are no tables to name.
+    fn hold(&self, place: &Place) -> Result<Option<Hold>>;
     /// The last thing before the first transaction.
-    fn begin(&self, place: &Place) -> Result<()>;
-    /// Closes the files and holds what was measured against the rules.
-    fn judge(&self, driven: &DrivenOf<Self>, files: &Self::Files) -> Result<Judged>;
-    /// Whether the data came out right; nothing to check is no check.
-    fn check(&self, place: &Place, quiet: bool) -> Result<Vec<Check>>;
+    fn begin(&self, place: &Place) -> Result<Self::Before>;
+    /// Holds what was measured against the rules.
+    fn judge(&self, driven: &DrivenOf<Self>, files: &Self::Files) -> Judged;
+    /// Whether there is anything to check.
+    fn has_checks(&self) -> bool {
+        true
+    }
+    /// Checks the data that the run leaves.
+    fn check(
+        &self,
+        place: &Place,
+        before: &Self::Before,
+        driven: &DrivenOf<Self>,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Check>>;
 }
+
+/// What `run.json` says of checks until they are through.
+const NOT_YET_CHECKED: &str = "they were still to be made when this was written";
 
 /// What a subject makes of what was measured.
 pub(crate) struct Judged {
@@ -75,6 +98,37 @@ pub(crate) struct Judged {
 }
 
 impl Judged {
+    /// Where there are rules, that the driver ran all the time is one of them.
+    fn with_driver(mut self, driver: &Driver, measured_s: f64) -> Self {
+        let Some(beat) = driver.heartbeat.filter(|_| !self.audit.is_empty()) else {
+            return self;
+        };
+        let doubtful = beat.doubtful(measured_s);
+        let limit_s = Heartbeat::DOUBTFUL_SHARE * measured_s;
+        self.audit.push(AuditItem {
+            id: "driver.stalls".to_owned(),
+            title: "Stalls of the driver itself, of 100 ms or longer".to_owned(),
+            verdict: if doubtful { Verdict::Fail } else { Verdict::Pass },
+            measured: format!(
+                "{:.2} s in all, longest {:.2} s",
+                beat.stalled_s, beat.longest_stall_s
+            ),
+            required: format!(
+                "at most {limit_s:.2} s in all, each shorter than {} s",
+                Heartbeat::DOUBTFUL_S
+            ),
+            note: doubtful.then(|| {
+                "the figures of that time are the driver's, not the server's; run again where the driver gets its CPU"
+                    .to_owned()
+            }),
+        });
+        if doubtful {
+            let why = "the driver stood still".to_owned();
+            self.throughput = unqualified(self.throughput, why);
+        }
+        self
+    }
+
     /// Of a workload without rules: transactions of all kinds, a second.
     pub(crate) fn plain<T: Tally>(driven: &Driven<T>) -> Self {
         let per_s = driven.throughput_per_s();
@@ -126,14 +180,20 @@ pub(crate) struct Ran {
     /// Terminals that went because of an error.
     pub(crate) left: u32,
     pub(crate) answer: Answer,
+    /// What went wrong after the measurement, and does not take it away: a full disk, checks that could not be made.
+    pub(crate) failure: Option<Failure>,
+    /// Whether the data were to be checked, and the run shown before that.
+    pub(crate) shown: bool,
 }
 
-/// Loads (`prepare`), drives, judges, records.
+/// Loads (`prepare`), drives, judges, saves, checks, and saves what that adds. `measured` is shown a run
+/// whose data are to be checked, and where it will be, when it is saved and the checks begin.
 pub(crate) fn run<S: Subject>(
     place: &Place,
     plan: &Plan,
     prepare: impl FnOnce(&Place) -> Result<S>,
     stop: &AtomicBool,
+    measured: &mut dyn FnMut(&Run, &Path),
 ) -> Result<Ran> {
     let id = tenbin_record::new_id();
     let out = plan
@@ -142,6 +202,84 @@ pub(crate) fn run<S: Subject>(
         .unwrap_or_else(|| tenbin_record::default_path(plan.name, SystemTime::now(), &id));
     // Before the load: a place that cannot be written to is better known now.
     let mut writer = RunWriter::create(&out)?;
+    let finished = match drive(place, plan, prepare, &writer, stop) {
+        Ok(load) => load.finish(place, plan, &id, writer.path()),
+        Err(failure) => {
+            writer.discard();
+            return Err(failure);
+        }
+    };
+    // From here on nothing takes the measurement away.
+    let Finished {
+        subject,
+        before,
+        driven,
+        hold,
+        recorded,
+        mut run,
+    } = finished;
+    let unqualified = run.result.throughput.clone();
+    let shown = subject.has_checks() && !matches!(driven.ended, Ended::Failed(_));
+    run.result.checks_unfinished = shown.then(|| NOT_YET_CHECKED.to_owned());
+    run.result.throughput = earned(&unqualified, &run.result);
+    let mut saved = save(&mut writer, &run);
+    let mut checked = Ok(());
+    if shown {
+        // The signal that ended the run does not end its checks; the next does.
+        stop.store(false, Ordering::Relaxed);
+        measured(&run, writer.destination());
+        let checks = subject.check(place, &before, &driven, plan.quiet, stop);
+        run.result.checks_unfinished = checks.as_ref().err().map(ToString::to_string);
+        checked = checks.map(|checks| run.result.checks = checks);
+        run.result.throughput = earned(&unqualified, &run.result);
+        saved = save(&mut writer, &run);
+    }
+    drop(hold);
+    let partial = writer.path().to_owned();
+    let (directory, named) = match writer.finish() {
+        Ok(directory) => (directory, Ok(())),
+        Err(error) => (partial, Err(error.into())),
+    };
+    Ok(Ran {
+        answer: answer(&run, &driven.ended),
+        left: driven.left,
+        run,
+        directory,
+        failure: recorded.and(saved).and(named).and(checked).err(),
+        shown,
+    })
+}
+
+/// A load that was driven to its end, or to where it came.
+struct DrivenLoad<S: Subject> {
+    subject: S,
+    before: S::Before,
+    files: S::Files,
+    watched: watch::Watched<S>,
+    database_size_bytes: Option<u64>,
+    hold: Option<Hold>,
+}
+
+/// The same with its files closed, and what `run.json` says of it but for the checks.
+struct Finished<S: Subject> {
+    subject: S,
+    before: S::Before,
+    driven: DrivenOf<S>,
+    /// Dropped after the checks.
+    hold: Option<Hold>,
+    /// Whether all files are whole.
+    recorded: Result<()>,
+    run: Run,
+}
+
+/// Loads and drives: up to the end of this nothing is measured if something fails.
+fn drive<S: Subject>(
+    place: &Place,
+    plan: &Plan,
+    prepare: impl FnOnce(&Place) -> Result<S>,
+    writer: &RunWriter,
+    stop: &AtomicBool,
+) -> Result<DrivenLoad<S>> {
     let subject = prepare(place)?;
     if stop.load(Ordering::Relaxed) {
         return Err(signals::interrupted(
@@ -154,83 +292,153 @@ pub(crate) fn run<S: Subject>(
         .into_iter()
         .map(|kind| kind.name)
         .collect();
-    let mut files = subject.files(&writer, &kinds)?;
-    subject.begin(place)?;
+    let hold = subject.hold(place)?;
+    let mut files = subject.files(writer, &kinds)?;
+    let before = subject.begin(place)?;
     let database_size_bytes = database_size(place)?;
-    let watched = watch::watch(place, &subject, &kinds, &mut files, &writer, plan, stop)?;
-    let driven = watched.driven;
-    let seen = result::samples(&driven.timeline, &driven.kinds);
-    watched.samples.write(&seen)?;
-    watched.samples.finish()?;
-
-    let judged = subject.judge(&driven, &files)?;
-    let mut driver = result::driver(&driven, subject.options());
-    driver.cpu_recording_s += files.finish()?;
-    let checks = match driven.ended {
-        Ended::Failed(_) => Vec::new(), // the server is out of reach
-        _ => subject.check(place, plan.quiet)?,
-    };
-    let options = subject.options();
-    let mut outcome = result::result(&driven, judged, checks);
-    outcome.throughput = earned(outcome.throughput, &outcome.checks);
-    outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
-    let mut server = place.record();
-    server.database_size_bytes = database_size_bytes;
-    let run = Run {
-        schema: RUN_SCHEMA.to_owned(),
-        tenbin: Tenbin {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        run: info(&id, plan, options, &driven),
-        workload: subject.describe(),
-        server,
-        via: place.via.as_ref().map(|via| via.record.clone()),
-        host: tenbin_observe::describe(&used_paths(place, writer.path())),
-        driver,
-        timeline: result::timeline(&driven.timeline, &driven.kinds),
-        observation: Some(result::per_transaction(watched.observation, &driven)),
-        result: outcome,
-    };
-    writer.write(&run)?;
-    let page = tenbin_report::html(
-        &run,
-        tenbin_record::SampleReader::open(&writer.path().join("samples.parquet")).ok(),
-        &tenbin_record::profile::of(writer.path())?,
-    )?;
-    std::fs::write(writer.path().join("report.html"), page)?;
-    let directory = writer.finish()?;
-    Ok(Ran {
-        answer: answer(&run, &driven.ended),
-        left: driven.left,
-        run,
-        directory,
+    let watched = watch::watch(place, &subject, &kinds, &mut files, writer, plan, stop)?;
+    Ok(DrivenLoad {
+        subject,
+        before,
+        files,
+        watched,
+        database_size_bytes,
+        hold,
     })
 }
 
-/// The name of a standard's metric is not for data that came out wrong.
-fn earned(throughput: Throughput, checks: &[Check]) -> Throughput {
+impl<S: Subject> DrivenLoad<S> {
+    /// Judges, and closes the files. `directory`: what is written to.
+    fn finish(self, place: &Place, plan: &Plan, id: &str, directory: &Path) -> Finished<S> {
+        let (subject, driven) = (self.subject, self.watched.driven);
+        let mut judged = subject.judge(&driven, &self.files);
+        if subject.options().after_error == AfterError::GoOn {
+            judged.audit.push(failures(&driven));
+        }
+        // Where the writer has stopped, its end says why.
+        let seen = result::samples(&driven.timeline, &driven.kinds);
+        let _ = self.watched.samples.write(&seen);
+        let samples = self.watched.samples.finish();
+        let files = self.files.finish();
+        let options = subject.options();
+        let mut driver = result::driver(&driven, options);
+        let judged = judged.with_driver(&driver, driven.measured_s);
+        driver.cpu_recording_s += files.as_ref().map_or(0.0, |cpu_s| *cpu_s);
+        let recorded = files.and(samples.map(drop).map_err(Failure::from));
+        let mut outcome = result::result(&driven, judged, Vec::new());
+        outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
+        let mut server = place.record();
+        server.database_size_bytes = self.database_size_bytes;
+        let run = Run {
+            schema: RUN_SCHEMA.to_owned(),
+            tenbin: Tenbin {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            run: info(id, plan, options, &driven, recorded.as_ref().err()),
+            workload: subject.describe(),
+            server,
+            via: place.via.as_ref().map(|via| via.record.clone()),
+            host: tenbin_observe::describe(&used_paths(place, directory)),
+            driver,
+            timeline: result::timeline(&driven.timeline, &driven.kinds),
+            observation: Some(result::per_transaction(self.watched.observation, &driven)),
+            result: outcome,
+        };
+        Finished {
+            subject,
+            before: self.before,
+            driven,
+            hold: self.hold,
+            recorded,
+            run,
+        }
+    }
+}
+
+/// Whether transactions failed. pgbench's clients, which leave after an error, have a rule of their own.
+fn failures<T: Tally>(driven: &Driven<T>) -> AuditItem {
+    let mut found = Failures::default();
+    let mut first: Option<(u64, String)> = None;
+    for kind in &driven.kinds {
+        found.due += kind.due() + kind.stuck;
+        found.unanswered += kind.unfinished + kind.stuck;
+        let later = kind.deferred.as_ref();
+        found.unanswered += later.map_or(0, |later| later.remaining);
+        let later = later.into_iter().flat_map(|later| later.errors.iter());
+        for (_, error) in kind.errors.iter().chain(later) {
+            found.errors += error.count;
+            if first.as_ref().is_none_or(|(count, _)| *count < error.count) {
+                let said = format!("{}: {}", kind.kind.name, error.first_message);
+                first = Some((error.count, said));
+            }
+        }
+    }
+    if !matches!(driven.ended, Ended::Planned) {
+        found.unanswered = 0; // whoever stopped the run did not wait for them
+    }
+    audit::failures(found, first.map(|(_, said)| said))
+}
+
+/// Writes `run.json` and the report.
+pub(crate) fn save(writer: &mut RunWriter, run: &Run) -> Result<()> {
+    writer.write(run)?;
+    let page = tenbin_report::html(
+        run,
+        tenbin_record::SampleReader::open(&writer.path().join(SAMPLES)).ok(),
+        &tenbin_record::profile::of(writer.path())?,
+    )?;
+    let report = writer.path().join("report.html");
+    std::fs::write(&report, page)
+        .with_context(|| format!("cannot write {}", report.display()))
+        .map_err(Failure::from)
+}
+
+/// The name of a standard's metric is not for a run that broke a rule, nor for data that failed their
+/// checks or were not checked.
+fn earned(throughput: &Throughput, result: &RunResult) -> Throughput {
+    let checks = result.checks.iter();
+    let failed = checks.filter(|check| check.verdict == Verdict::Fail);
+    let failed: Vec<&str> = failed.map(|check| check.condition.as_str()).collect();
+    let rules = result.audit.iter();
+    let broken = rules.filter(|item| item.verdict == Verdict::Fail);
+    let broken: Vec<&str> = broken.map(|item| item.id.as_str()).collect();
+    let why = match &result.checks_unfinished {
+        Some(why) => format!("consistency checks did not finish: {why}"),
+        None if !failed.is_empty() => format!("consistency checks failed: {}", failed.join(", ")),
+        None if !broken.is_empty() => format!("audit rules failed: {}", broken.join(", ")),
+        None => return throughput.clone(),
+    };
+    unqualified(throughput.clone(), why)
+}
+
+/// The metric without a standard's name, and why.
+fn unqualified(throughput: Throughput, why: String) -> Throughput {
     let metric = match throughput.metric.as_str() {
         "tpmC" => "NOPM",
         "tpsA" => "tps",
         _ => return throughput,
     };
-    let failed = checks.iter().filter(|check| check.verdict == Verdict::Fail);
-    let failed: Vec<&str> = failed.map(|check| check.condition.as_str()).collect();
-    if failed.is_empty() {
-        return throughput;
-    }
     Throughput {
         metric: metric.to_owned(),
-        why_unqualified: Some(format!("the data came out wrong: {}", failed.join(", "))),
+        why_unqualified: Some(why),
         ..throughput
     }
 }
 
-fn info<T: Tally>(id: &str, plan: &Plan, options: &Options, driven: &Driven<T>) -> RunInfo {
-    let interrupted_by = match &driven.ended {
-        Ended::Planned => None,
-        Ended::Interrupted => Some("a signal".to_owned()),
-        Ended::Failed(error) => Some(error.to_string()),
+fn info<T: Tally>(
+    id: &str,
+    plan: &Plan,
+    options: &Options,
+    driven: &Driven<T>,
+    unrecorded: Option<&Failure>,
+) -> RunInfo {
+    let interrupted_by = match (&driven.ended, unrecorded) {
+        (Ended::Planned, None) => None,
+        (Ended::Planned | Ended::Failed(RunError::Recording(_)), Some(failure)) => {
+            Some(format!("recording it failed: {failure}"))
+        }
+        (Ended::Interrupted, _) => Some("a signal".to_owned()),
+        (Ended::Failed(error), _) => Some(error.to_string()),
     };
     RunInfo {
         id: id.to_owned(),
@@ -295,6 +503,53 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_driver_that_stood_still_fails_a_rule_and_loses_a_standards_name() {
+        let item = AuditItem {
+            id: "mix".to_owned(),
+            title: String::new(),
+            verdict: Verdict::Pass,
+            measured: String::new(),
+            required: String::new(),
+            note: None,
+        };
+        let judged = |stalled_s, audit: &[AuditItem]| {
+            let judged = Judged {
+                throughput: Throughput {
+                    metric: "tpmC".to_owned(),
+                    value: 1.0,
+                    why_unqualified: None,
+                    transactions_per_s: 1.0,
+                },
+                audit: audit.to_vec(),
+                skipped: 0,
+                statements: Vec::new(),
+            };
+            let heartbeat = Some(Heartbeat {
+                stalls: 1,
+                stalled_s,
+                longest_stall_s: stalled_s,
+                ..Heartbeat::default()
+            });
+            let driver = Driver {
+                heartbeat,
+                ..Driver::default()
+            };
+            let judged = judged.with_driver(&driver, 60.0);
+            let verdicts: Vec<Verdict> = judged.audit.iter().map(|item| item.verdict).collect();
+            (verdicts, judged.throughput.metric)
+        };
+        let rules = [item];
+        // 1 % of 60 s is 0.6 s.
+        assert_eq!(
+            judged(0.5, &rules),
+            (vec![Verdict::Pass; 2], "tpmC".to_owned())
+        );
+        let failed = (vec![Verdict::Pass, Verdict::Fail], "NOPM".to_owned());
+        assert_eq!(judged(0.7, &rules), failed);
+        assert_eq!(judged(0.7, &[]), (Vec::new(), "tpmC".to_owned()));
+    }
+
+    #[test]
     fn data_that_came_out_wrong_take_a_standards_name_from_its_metric() {
         let check = |condition: &str, verdict| Check {
             condition: condition.to_owned(),
@@ -304,21 +559,50 @@ mod tests {
             offending_count: 0,
             note: None,
         };
-        let named = |metric: &str, verdict| {
+        let named = |metric: &str, verdict, unfinished: Option<&str>| {
             let throughput = Throughput {
                 metric: metric.to_owned(),
                 value: 1.0,
                 why_unqualified: None,
                 transactions_per_s: 1.0,
             };
-            let checks = [check("1", Verdict::Pass), check("2", verdict)];
-            let earned = earned(throughput, &checks);
+            let result = RunResult {
+                checks: vec![check("1", Verdict::Pass), check("2", verdict)],
+                checks_unfinished: unfinished.map(str::to_owned),
+                ..RunResult::default()
+            };
+            let earned = earned(&throughput, &result);
             (earned.metric, earned.why_unqualified)
         };
-        let why = Some("the data came out wrong: 2".to_owned());
-        assert_eq!(named("tpsA", Verdict::Pass), ("tpsA".into(), None));
-        assert_eq!(named("tpsA", Verdict::Fail), ("tps".into(), why.clone()));
-        assert_eq!(named("tpmC", Verdict::Fail), ("NOPM".into(), why));
-        assert_eq!(named("tps", Verdict::Fail), ("tps".into(), None));
+        let why = Some("consistency checks failed: 2".to_owned());
+        assert_eq!(named("tpsA", Verdict::Pass, None), ("tpsA".into(), None));
+        assert_eq!(
+            named("tpsA", Verdict::Fail, None),
+            ("tps".into(), why.clone())
+        );
+        assert_eq!(named("tpmC", Verdict::Fail, None), ("NOPM".into(), why));
+        assert_eq!(named("tps", Verdict::Fail, None), ("tps".into(), None));
+        let why = Some("consistency checks did not finish: lost".to_owned());
+        let lost = named("tpmC", Verdict::Pass, Some("lost"));
+        assert_eq!(lost, ("NOPM".into(), why));
+        let found = Failures {
+            due: 2,
+            errors: 1,
+            unanswered: 0,
+        };
+        let result = RunResult {
+            audit: vec![audit::failures(found, None)],
+            ..RunResult::default()
+        };
+        let throughput = Throughput {
+            metric: "tpmC".to_owned(),
+            value: 1.0,
+            why_unqualified: None,
+            transactions_per_s: 1.0,
+        };
+        let earned = earned(&throughput, &result);
+        assert_eq!(earned.metric, "NOPM");
+        let why = Some("audit rules failed: failures".to_owned());
+        assert_eq!(earned.why_unqualified, why);
     }
 }

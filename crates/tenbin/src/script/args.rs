@@ -13,10 +13,10 @@ struct Raw {
     /// Built-in script: tpcb-like, simple-update or select-only, or list; may be repeated
     #[arg(short, long, value_name = "NAME[@WEIGHT]", action = ArgAction::Append)]
     builtin: Vec<String>,
-    /// The same as -b select-only
+    /// Same as -b select-only
     #[arg(short = 'S', long, action = ArgAction::Append, num_args = 0, default_missing_value = "true")]
     select_only: Vec<bool>,
-    /// The same as -b simple-update
+    /// Same as -b simple-update
     #[arg(short = 'N', long, action = ArgAction::Append, num_args = 0, default_missing_value = "true")]
     skip_some_updates: Vec<bool>,
 }

@@ -8,6 +8,7 @@ mod progress;
 mod text;
 
 pub(crate) use log::{Log, LogOptions};
+use prepare::current_schema;
 pub(crate) use prepare::{make_tables, plain_tables, ready, vacuum};
 pub(crate) use progress::Lines;
 pub(crate) use text::{Form, text};
@@ -15,11 +16,15 @@ pub(crate) use text::{Form, text};
 use crate::exit::{Class, Failure, Result};
 use crate::place::Place;
 use crate::run::{Judged, Subject, Transactions};
+use std::sync::atomic::AtomicBool;
 use tenbin_pgbench::{CommandKind, Problem, Program, Protocol};
 use tenbin_record::result::Statement;
 use tenbin_record::run::{self as record, Kind};
-use tenbin_record::{AuditItem, Check, RunWriter, Verdict};
+use tenbin_record::{AuditItem, Check, RunWriter};
 use tenbin_rte::{AfterError, Driven, Options, Times};
+use tenbin_workload::audit::verdict;
+use tenbin_workload::bank::{self, Design};
+use tenbin_workload::load::{Hold, Share, hold};
 use tenbin_workload::script::{CommandCounts, ScriptTally, Scripts, names};
 
 impl From<tenbin_pgbench::Error> for Failure {
@@ -98,6 +103,7 @@ impl Asked {
 impl Subject for ScriptRun {
     type Workload = Scripts;
     type Files = Transactions;
+    type Before = ();
 
     fn workload(&self) -> &Scripts {
         &self.scripts
@@ -111,19 +117,40 @@ impl Subject for ScriptRun {
         Transactions::create(directory, kinds)
     }
 
+    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
+        let mut client = place.server.connect()?;
+        let Some(schema) = current_schema(&mut client)? else {
+            return Ok(None);
+        };
+        let marker = bank::marker(Design::Pgbench);
+        let held = hold(client, marker, &schema, Share::Shared, "tenbin run script")?;
+        Ok(Some(held))
+    }
+
     fn begin(&self, _: &Place) -> Result<()> {
         Ok(())
     }
 
-    fn judge(&self, driven: &Driven<ScriptTally>, _: &Transactions) -> Result<Judged> {
-        Ok(Judged {
+    fn judge(&self, driven: &Driven<ScriptTally>, _: &Transactions) -> Judged {
+        Judged {
             audit: self.audit(driven),
             statements: self.statements(&driven.tally),
             ..Judged::plain(driven)
-        })
+        }
     }
 
-    fn check(&self, _: &Place, _: bool) -> Result<Vec<Check>> {
+    fn has_checks(&self) -> bool {
+        false
+    }
+
+    fn check(
+        &self,
+        _: &Place,
+        (): &(),
+        _: &Driven<ScriptTally>,
+        _: bool,
+        _: &AtomicBool,
+    ) -> Result<Vec<Check>> {
         Ok(Vec::new())
     }
 
@@ -218,10 +245,6 @@ impl ScriptRun {
         }
         items
     }
-}
-
-fn verdict(kept: bool) -> Verdict {
-    if kept { Verdict::Pass } else { Verdict::Fail }
 }
 
 /// Whether an open loop sent what it set out to send.

@@ -81,12 +81,16 @@ pub(crate) fn vacuum(place: &Place, accounts: bool) -> Result<()> {
     Ok(())
 }
 
+/// None where nothing of the search path exists: scripts may name their schemas, and do without.
+pub(super) fn current_schema(client: &mut Client) -> Result<Option<String>> {
+    let row = client.query_one("SELECT current_schema()::text", &[])?;
+    Ok(row.get(0))
+}
+
 /// Notes in the marker of tables that tenbin made what is about to run, for whoever checks them.
 fn note(place: &Place, program: &Program) -> Result<()> {
     let mut client = place.server.connect()?;
-    let schema = client.query_one("SELECT current_schema()::text", &[])?;
-    // Scripts may name their schemas, and do without a search path.
-    let Some(schema) = schema.get::<_, Option<String>>(0) else {
+    let Some(schema) = current_schema(&mut client)? else {
         return Ok(());
     };
     if !matches!(

@@ -10,10 +10,10 @@ pub(crate) struct LoadArgs {
     /// Number of warehouses (the scale; about 105 MB each) [default: what is loaded already, else 2]
     #[arg(short, long, visible_alias = "scale", value_name = "N", allow_negative_numbers = true, value_parser = warehouses)]
     pub(crate) warehouses: Option<u32>,
-    /// One seed, one stream of data and operations
+    /// Seed of all random data and operations
     #[arg(long, value_name = "N", default_value = "42")]
     pub(crate) seed: u64,
-    /// Connections that load [default: one per core]
+    /// Connections used for loading [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) load_threads: Option<u32>,
     /// Hash partitions by warehouse of every table but item (PostgreSQL 11 and newer)
@@ -25,7 +25,7 @@ pub(crate) struct LoadArgs {
     /// Tablespace of a table or index: stock=fast, or for an embedded server a directory: stock=/disk2; may be repeated
     #[arg(long, value_name = "RELATION=TABLESPACE|DIR", value_parser = pair)]
     pub(crate) tablespace: Vec<(String, String)>,
-    /// Drop and load again what an earlier load made
+    /// Drop and reload the tables that tenbin loaded earlier
     #[arg(long)]
     pub(crate) replace: bool,
 }

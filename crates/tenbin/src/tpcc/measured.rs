@@ -25,6 +25,7 @@ pub(super) fn measured<T: Tally>(
             response: Durations::from(&kind.response),
             keying: Durations::from(&kind.keying),
             think: Durations::from(&kind.think),
+            think_cut: Durations::from(&kind.think_cut),
         })
         .collect();
     let deferred = driven.kinds.iter().find_map(|kind| kind.deferred.as_ref());

@@ -60,7 +60,7 @@ pub(crate) fn load(
             }
             Existing::Complete(meta) => {
                 return Err(Failure::bad_input(format!(
-                    "the database was loaded with --warehouses {}, not {}: leave out --warehouses to use what is there, or load anew with --replace",
+                    "the database was loaded with --warehouses {}, not {}: leave out --warehouses to use what is there, or reload with --replace",
                     meta.warehouses,
                     args.warehouses.unwrap_or(meta.warehouses)
                 )));

@@ -14,8 +14,9 @@ use tenbin_record::run::{self as record, Kind};
 use tenbin_record::{AuditItem, Check, RunWriter};
 use tenbin_rte::{Driven, Ended, Options};
 use tenbin_workload::Workload;
+use tenbin_workload::load::{Hold, Share, hold};
 use tenbin_workload::tpcc::audit::{audit, why_not_tpmc};
-use tenbin_workload::tpcc::load::{Meta, mark_ran};
+use tenbin_workload::tpcc::load::{MARKER, Meta, mark_ran};
 use tenbin_workload::tpcc::{Mix, Tpcc, TpccTally, procedures};
 
 /// Two mean cycles of 22 s: terminals that started together have drifted apart by then.
@@ -63,6 +64,7 @@ pub(crate) fn prepare(
 impl Subject for TpccRun {
     type Workload = Tpcc;
     type Files = Files;
+    type Before = ();
 
     fn workload(&self) -> &Tpcc {
         &self.tpcc
@@ -84,11 +86,18 @@ impl Subject for TpccRun {
         Files::create(directory, kinds, self.meta.warehouses)
     }
 
+    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
+        // The conditions hold whoever else runs transactions of TPC-C.
+        let (client, schema) = (place.server.connect()?, place.schema()?);
+        let held = hold(client, MARKER, &schema, Share::Shared, "tenbin run tpcc")?;
+        Ok(Some(held))
+    }
+
     fn begin(&self, place: &Place) -> Result<()> {
         Ok(mark_ran(&mut place.server.connect()?, &place.schema()?)?)
     }
 
-    fn judge(&self, driven: &Driven<TpccTally>, files: &Files) -> Result<Judged> {
+    fn judge(&self, driven: &Driven<TpccTally>, files: &Files) -> Judged {
         let measured = measured(
             driven,
             &self.options,
@@ -98,16 +107,23 @@ impl Subject for TpccRun {
             files.skipping,
         );
         let audit = audit(&self.tpcc.rules, &driven.tally, &measured, self.tpcc.c_run);
-        Ok(Judged {
+        Judged {
             throughput: headline(driven, &audit, self.drive.pacing.factor()),
             audit,
             skipped: files.skipped,
             statements: Vec::new(),
-        })
+        }
     }
 
-    fn check(&self, place: &Place, quiet: bool) -> Result<Vec<Check>> {
-        super::check(place, quiet, &AtomicBool::new(false))
+    fn check(
+        &self,
+        place: &Place,
+        (): &(),
+        _: &Driven<TpccTally>,
+        quiet: bool,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Check>> {
+        super::check(place, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

@@ -15,7 +15,7 @@ pub(crate) struct LoadArgs {
     /// Add the foreign keys of clause 1.4.2.3
     #[arg(long)]
     pub(crate) foreign_keys: bool,
-    /// Drop and load again what an earlier load of tenbin made
+    /// Drop and reload the tables that tenbin loaded earlier
     #[arg(long)]
     pub(crate) replace: bool,
 }
@@ -26,7 +26,7 @@ pub(crate) struct TestArgs {
     /// Query streams of the throughput test, 1 to 40 [default: what clause 5.3.4 asks for at the scale, 2 below 10]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(STREAMS_MAX)))]
     streams: Option<u32>,
-    /// The power test alone, without the throughput test
+    /// Run the power test without the throughput test
     #[arg(long, conflicts_with = "streams")]
     power_only: bool,
     /// Seed of the queries' parameters

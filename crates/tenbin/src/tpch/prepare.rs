@@ -47,7 +47,7 @@ fn taken(meta: Meta, asked: Option<Scale>) -> Result<Meta> {
     match asked.filter(|&asked| asked != meta.scale) {
         None => Ok(meta),
         Some(asked) => Err(Failure::bad_input(format!(
-            "the database holds TPC-H at {}, not {asked}: leave out --scale to use it, or load anew with --replace",
+            "the database holds TPC-H at {}, not {asked}: leave out --scale to use it, or reload with --replace",
             meta.describe()
         ))),
     }

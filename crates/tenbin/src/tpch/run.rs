@@ -4,7 +4,7 @@ use super::args::{LoadArgs, TestArgs};
 use crate::exit::{Answer, Class, Failure, Result};
 use crate::live::{Live, bar, clock};
 use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
-use crate::run::{Ran, WatchArgs, server_paths, used_paths};
+use crate::run::{Ran, WatchArgs, save, server_paths, used_paths};
 use crate::signals;
 use postgres::NoTls;
 use std::collections::BTreeMap;
@@ -20,8 +20,9 @@ use tenbin_record::run::{Kind, RunInfo, Tenbin, Workload};
 use tenbin_record::tpch::{self as record, Execution, Tpch};
 use tenbin_record::{Observation, RUN_SCHEMA, Run, RunWriter, time};
 use tenbin_server::signals::Graceful;
-use tenbin_workload::tpch::metric;
+use tenbin_workload::load::{Share, hold};
 use tenbin_workload::tpch::test::{self, Executed, Test, TestError, TestOptions, Tested, What};
+use tenbin_workload::tpch::{self, metric};
 use tenbin_workload::tpch::{QUERIES, Scale};
 
 /// What the command line said.
@@ -54,8 +55,21 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
         streams: command.test.streams(meta.scale),
         seed: command.test.seed,
     };
+    let _hold = hold(
+        place.server.connect()?,
+        tpch::MARKER,
+        &options.schema,
+        Share::Exclusive,
+        "tenbin run tpch",
+    )?;
     let at = SystemTime::now();
-    let (tested, observation) = observed(&place, &options, &writer, command, &stop)?;
+    let (tested, observation) = match observed(&place, &options, &writer, command, &stop) {
+        Ok(observed) => observed,
+        Err(failure) => {
+            writer.discard();
+            return Err(failure);
+        }
+    };
     let measured_s = tested.elapsed_s(Test::Power) + tested.elapsed_s(Test::Throughput);
     let run = Run {
         schema: RUN_SCHEMA.to_owned(),
@@ -83,17 +97,16 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
         timeline: Timeline::default(),
         observation: Some(observation),
     };
-    writer.write(&run)?;
-    let samples = writer.path().join(tenbin_record::directory::SAMPLES);
-    let page = tenbin_report::html(
-        &run,
-        tenbin_record::SampleReader::open(&samples).ok(),
-        &tenbin_record::profile::of(writer.path())?,
-    )?;
-    std::fs::write(writer.path().join("report.html"), page)?;
-    let directory = writer.finish()?;
-    place.close()?;
+    let saved = save(&mut writer, &run);
+    let partial = writer.path().to_owned();
+    let (directory, named) = match writer.finish() {
+        Ok(directory) => (directory, Ok(())),
+        Err(error) => (partial, Err(error.into())),
+    };
+    let closed = place.close();
     Ok(Ran {
+        failure: saved.and(named).and(closed).err(),
+        shown: false,
         left: 0,
         run,
         directory,
@@ -270,6 +283,7 @@ fn result(tested: &Tested, options: &TestOptions, measured_s: f64) -> RunResult 
         audit: audit(tested.meta.scale, options),
         tpch: Some(figures),
         checks: Vec::new(),
+        checks_unfinished: None,
     }
 }
 

@@ -134,7 +134,7 @@ impl Laboratory {
             pacing: Some(PACE),
             terminals: options.terminals,
             tps: 4,
-            settled_s: options.warm_up.as_secs_f64(),
+            think_cut: Durations::from(&kind.think_cut),
             weakened: Vec::new(),
             measured_s: driven.measured_s,
             due: kind.due(),
@@ -306,7 +306,7 @@ fn the_command_runs_all_three_on_the_oldest_and_the_newest_server() {
 #[test]
 fn tpca_at_the_standards_pace_is_called_tpsa() {
     let base = ["run", "tpca", "--pg-bin", DEBIAN, "--scale", "10"];
-    let times = ["-d", "20s", "--warmup", "2s", "--ramp-up", "10s"];
+    let times = ["-d", "54s", "--warmup", "2s", "--ramp-up", "10s"];
     let run = run(&[&base[..], &times].concat(), 0);
     assert_eq!(failed(&run), [""; 0]);
     assert_eq!(run["result"]["throughput"]["metric"], "tpsA");
@@ -378,7 +378,7 @@ fn tables_that_pgbench_made_are_driven_checked_and_left() {
         let output = tenbin(refused);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("did not make"), "{said}");
+        assert!(said.contains("did not create"), "{said}");
     }
     let sql = "SELECT count(*) FROM pgbench_accounts";
     let mut client = laboratory.server.connect().unwrap();

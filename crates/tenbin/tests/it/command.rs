@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-const DEBIAN: [&str; 2] = ["--pg-bin", "/usr/lib/postgresql/15/bin"];
+pub(crate) const DEBIAN: [&str; 2] = ["--pg-bin", "/usr/lib/postgresql/15/bin"];
 
-fn tenbin(arguments: &[&str]) -> Output {
+pub(crate) fn tenbin(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tenbin"))
         .args(arguments)
         .stdin(Stdio::null())
@@ -16,7 +16,7 @@ fn tenbin(arguments: &[&str]) -> Output {
 }
 
 /// Runs, and demands this exit code and these words on standard error.
-fn refused(arguments: &[&str], code: i32, words: &[&str]) {
+pub(crate) fn refused(arguments: &[&str], code: i32, words: &[&str]) {
     let output = tenbin(arguments);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
@@ -302,7 +302,7 @@ fn a_database_that_holds_something_else_is_left_alone() {
     refused(
         &["run", "tpcc", "--dsn", &dsn, "--out", out.to_str().unwrap()],
         2,
-        &["customer", "did not make"],
+        &["customer", "did not create"],
     );
     refused(&["check", "tpcc", "--dsn", &dsn], 2, &["customer"]);
     let kept: String = client
@@ -375,6 +375,7 @@ fn a_server_of_someone_else_is_loaded_run_and_checked() {
         "{}",
         String::from_utf8_lossy(&ran.stderr)
     );
+    failed_payments_fail_the_run(&server, &dsn, folder.path());
     let checked = tenbin(&["check", "tpcc", "--dsn", &dsn, "--json"]);
     assert_eq!(checked.status.code(), Some(0));
     let checks: Value = serde_json::from_slice(&checked.stdout).unwrap();
@@ -387,6 +388,42 @@ fn a_server_of_someone_else_is_loaded_run_and_checked() {
     let checked = tenbin(&["check", "tpcc", "--dsn", &dsn]);
     assert_eq!(checked.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&checked.stdout).contains("FAIL    1"));
+}
+
+/// Every Payment fails, then half of them.
+fn failed_payments_fail_the_run(server: &tenbin_server::Embedded, dsn: &str, folder: &Path) {
+    for condition in ["", "WHEN (NEW.h_c_id % 2 = 0)"] {
+        server
+            .connect()
+            .unwrap()
+            .batch_execute(&format!(
+                "CREATE OR REPLACE FUNCTION bench.refuse() RETURNS trigger LANGUAGE plpgsql \
+                 AS 'BEGIN RAISE ''no payments today''; END'; \
+                 DROP TRIGGER IF EXISTS refuse ON bench.history; \
+                 CREATE TRIGGER refuse BEFORE INSERT ON bench.history FOR EACH ROW {condition} \
+                 EXECUTE PROCEDURE bench.refuse()"
+            ))
+            .unwrap();
+        let out = folder.join(condition.len().to_string());
+        let given = ["run", "tpcc", "--dsn", dsn, "-d", "2s", "--warmup", "0s"];
+        let ran = tenbin(&[&given[..], &["--json", "--out", out.to_str().unwrap()]].concat());
+        assert_eq!(ran.status.code(), Some(1));
+        let run: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(run["result"]["throughput"]["metric"], "NOPM");
+        let audit = run["result"]["audit"].as_array().unwrap();
+        let failed = audit.iter().filter(|item| item["verdict"] == "FAIL");
+        let failed: Vec<_> = failed.filter_map(|item| item["id"].as_str()).collect();
+        for id in ["mix.payment", "failures"] {
+            assert!(failed.contains(&id), "{condition}: {failed:?}");
+        }
+        let item = audit.iter().find(|item| item["id"] == "failures").unwrap();
+        assert_eq!(item["note"], "payment: ERROR P0001: no payments today");
+    }
+    server
+        .connect()
+        .unwrap()
+        .batch_execute("DROP TRIGGER refuse ON bench.history")
+        .unwrap();
 }
 
 #[test]
@@ -465,7 +502,7 @@ fn doctor_finds_what_a_run_needs() {
     );
 }
 
-fn server() -> tenbin_server::Embedded {
+pub(crate) fn server() -> tenbin_server::Embedded {
     let source = tenbin_server::Source::bin(DEBIAN[1]);
     tenbin_server::Embedded::start(tenbin_server::Options {
         source,
@@ -474,7 +511,7 @@ fn server() -> tenbin_server::Embedded {
     .unwrap()
 }
 
-fn dsn(server: &tenbin_server::Embedded) -> String {
+pub(crate) fn dsn(server: &tenbin_server::Embedded) -> String {
     let target = server.tcp_target();
     let password = target.password.unwrap_or_default();
     format!(

@@ -11,6 +11,7 @@ mod bank;
 mod bench;
 mod command;
 mod faults;
+mod kept;
 mod service;
 mod study;
 mod tpch;

@@ -204,6 +204,13 @@ fn a_command_is_traced_and_its_trace_read_in_every_way() {
         log.matches(" read ").count() as u64,
         totals["reads"]["count"].as_u64().unwrap()
     );
+    let to = disk.folder.path().join("log").display().to_string();
+    for (status, wanted) in [(0, ""), (2, "exists already and is left as it is")] {
+        let exported = tenbin(&["export", dir, "--fio", "--out", &to]);
+        assert_eq!(exported.status.code(), Some(status), "{}", said(&exported));
+        assert!(said(&exported).contains(wanted), "{}", said(&exported));
+        assert_eq!(fs::read_to_string(&to).unwrap(), log);
+    }
     let text = tenbin(&["export", dir, "--blkparse"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(
@@ -337,18 +344,19 @@ fn a_full_disk_ends_the_trace_and_says_so() {
     fs::create_dir(&small).unwrap();
     let at = small.to_str().unwrap();
     run("mount", &["-t", "tmpfs", "-o", "size=16k", "tmpfs", at]);
-    let dd = disk.reading(8000);
-    let out = small.join("t");
-    let mut words = disk.record(&out, &["--"]);
-    words.extend(dd.iter().map(String::as_str));
-    let output = tenbin(&words);
+    // Less than the writer keeps in memory, and so much that it fails while the trace goes on.
+    for (name, times) in [("short", 1), ("long", 4)] {
+        let dd = vec![disk.reading(16_000).join(" "); times].join("; ");
+        let out = small.join(name);
+        let output = tenbin(&disk.record(&out, &["--", "sh", "-c", &dd]));
+        let text = said(&output);
+        assert_eq!(output.status.code(), Some(3), "{name}: {text}");
+        assert!(
+            text.contains("No space left") && text.contains("make room"),
+            "{name}: {text}"
+        );
+    }
     run("umount", &[at]);
-    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
-    assert!(
-        said(&output).contains("No space left") && said(&output).contains("make room"),
-        "{}",
-        said(&output)
-    );
 }
 
 /// A clock of the day that goes an hour back whenever it is read, for a program that is linked with the C library.

@@ -76,7 +76,7 @@ fn a_pooler_and_a_server_end_with_a_tenbin_that_was_killed() {
         TempDir::new().unwrap(),
         TempDir::new_in("/var/tmp").unwrap(),
     );
-    // The server may be somebody else's.
+    // The server may be another user's.
     fs::set_permissions(place.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let mut child = Command::new(TENBIN)
         .args([

@@ -4,7 +4,7 @@ use crate::exit::{Failure, Result};
 use crate::place::WhichArgs;
 use tenbin_wire::conninfo::with_open;
 
-/// A server that someone else runs, in libpq's words.
+/// An existing server, in libpq's words.
 #[derive(clap::Args)]
 pub(super) struct ReachArgs {
     /// Host or directory of the socket
@@ -33,7 +33,7 @@ pub(super) struct ReachArgs {
 const PLACE: [&str; 5] = ["PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGSERVICE"];
 
 impl ReachArgs {
-    /// The server that is asked for: one that someone else runs where any of libpq's words say so, in
+    /// The server that is asked for: an existing one where any of libpq's words say so, in
     /// options or, unless `which` names one, in the environment.
     pub(super) fn which(&self, which: &WhichArgs) -> Result<WhichArgs> {
         let WhichArgs { source, dsn } = which;

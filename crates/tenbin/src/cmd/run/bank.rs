@@ -37,9 +37,9 @@ pub(super) const TPCB_HELP: &str = "\
 Examples:
   tenbin run tpcb                                 newest PostgreSQL, scale 10, 10 terminals
   tenbin run tpcb -s 100 -c 16 --form select      pgbench -s 100 -c 16 -S
-  tenbin run tpcb --dsn postgres://me@host/bench  tables that pgbench -i made will do
+  tenbin run tpcb --dsn postgres://me@host/bench  also uses tables that pgbench -i created
 
-Exit status: 0 every audit item and check passed or was skipped; 1 one failed;
+Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
 pub(super) const TPCA_HELP: &str = "\
@@ -49,7 +49,7 @@ Examples:
                                                   ten times the branches and tellers
   tenbin run tpca --pacing none --terminals 16    as fast as the server answers
 
-Exit status: 0 every audit item and check passed or was skipped; 1 one failed;
+Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
 pub(super) const MIX_HELP: &str = "\
@@ -58,7 +58,7 @@ Examples:
   tenbin run mix --update-share 1 --contend --zipf 1.1 -c 32
                                                   terminals that want the same rows
 
-Exit status: 0 every audit item and check passed or was skipped; 1 one failed;
+Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
 pub(super) fn tpcb(args: &Tpcb) -> Result {
@@ -101,9 +101,9 @@ impl<L: clap::Args, D: clap::Args> BankArgs<L, D> {
             tablespaces: Vec::new(),
             via: self.via.under(client.isolation()),
         };
-        let ran = measure(command, |place, stop| {
+        let mut ran = measure(command, |place, stop| {
             prepare(place, &self.load, &self.drive, seed, stop, self.output.json)
         })?;
-        show(&ran, &self.output)
+        show(&mut ran, &self.output)
     }
 }

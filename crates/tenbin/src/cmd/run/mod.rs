@@ -9,7 +9,7 @@ use crate::exit::Result;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
 
-/// Run a workload and record what came out
+/// Run a workload and record the result
 #[derive(Parser)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
 #[derive(Subcommand)]
 enum Workload {
     Tpcc(Box<tpcc::Args>),
-    /// TPC-B as pgbench has it: its tables, its transaction, statement by statement
+    /// TPC-B with pgbench's tables and transaction, statement by statement
     #[command(after_help = bank::TPCB_HELP)]
     Tpcb(Box<bank::Tpcb>),
     /// TPC-A, revision 2.0 (derived from it, and unaudited): terminals of a bank, with think times

@@ -57,15 +57,15 @@ struct LoadArgs {
     #[arg(long, value_name = "MS", value_parser = crate::cmd::bench::milliseconds)]
     latency_limit: Option<Duration>,
     /// Attempts at a transaction that fails to serialize or deadlocks
-    #[arg(long, value_name = "N", default_value = "10")]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..))]
     max_tries: u32,
     /// Scale of pgbench's tables on an embedded server, and the variable :scale
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=21_474))]
     scale: Option<u32>,
-    /// One seed, one stream of operations
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value = "42")]
     seed: u64,
-    /// Time each command of the scripts by itself
+    /// Measure each command of the scripts
     #[arg(short, long)]
     report_per_command: bool,
     /// Let scripts run \shell and \setshell
@@ -135,7 +135,7 @@ pub(super) fn run(args: &Args) -> Result {
         via: args.via.via,
     };
     let quiet = args.output.json;
-    let ran = measure(command, |place, stop| {
+    let mut ran = measure(command, |place, stop| {
         let scale = script::ready(
             place,
             &asked.program,
@@ -146,5 +146,5 @@ pub(super) fn run(args: &Args) -> Result {
         )?;
         Ok(asked.run(scale))
     })?;
-    show(&ran, &args.output)
+    show(&mut ran, &args.output)
 }

@@ -30,9 +30,9 @@ Examples:
   tenbin run tpcc                                 newest PostgreSQL, 2 warehouses, a minute
   tenbin run tpcc --pg 16 --set shared_buffers=2GB
   tenbin run tpcc -w 20 --pacing spec -d 10m      by the standard's clock: tpmC
-  tenbin run tpcc --dsn postgres://me@host/bench  a server that someone else runs
+  tenbin run tpcc --dsn postgres://me@host/bench  an existing server
 
-Exit status: 0 every audit item and check passed or was skipped; 1 one failed;
+Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
 pub(super) fn run(args: &Args) -> Result {
@@ -50,8 +50,8 @@ pub(super) fn run(args: &Args) -> Result {
         tablespaces,
         via: args.via.under(args.drive.client.isolation()),
     };
-    let ran = measure(command, |place, stop| {
+    let mut ran = measure(command, |place, stop| {
         prepare(place, &args.load, &args.drive, stop, args.output.json)
     })?;
-    show(&ran, &args.output)
+    show(&mut ran, &args.output)
 }

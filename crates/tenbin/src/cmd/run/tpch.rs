@@ -32,7 +32,7 @@ Exit status: 0 done; 2 bad input; 3 the environment lacks something or a query f
 4 interrupted.";
 
 pub(super) fn run(args: &Args) -> Result {
-    let ran = measure(&Command {
+    let mut ran = measure(&Command {
         which: &args.which,
         setup: &args.setup,
         load: &args.load,
@@ -41,5 +41,5 @@ pub(super) fn run(args: &Args) -> Result {
         quiet: args.output.json,
         watch: args.output.watch,
     })?;
-    show(&ran, &args.output)
+    show(&mut ran, &args.output)
 }

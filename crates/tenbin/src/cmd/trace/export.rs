@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::PathBuf;
 
-/// Write a trace as fio replays it or as blkparse prints it
+/// Export a trace for fio or in blkparse's format
 #[derive(clap::Args)]
 #[command(
     group = clap::ArgGroup::new("format").required(true),
@@ -31,9 +31,14 @@ pub(crate) fn run(args: &Args) -> Result {
     let trace = open(&args.directory)?;
     let to: Box<dyn Write> = match &args.out {
         None => Box::new(std::io::stdout().lock()),
-        Some(path) => Box::new(File::create(path).map_err(|error| {
+        Some(path) => Box::new(File::create_new(path).map_err(|error| {
             let shown = path.display();
-            Failure::bad_input(format!("cannot write {shown}: {error}; give another --out"))
+            match error.kind() {
+                ErrorKind::AlreadyExists => Failure::bad_input(format!(
+                    "{shown} exists already and is left as it is: choose another --out, or remove it"
+                )),
+                _ => Failure::bad_input(format!("cannot write {shown}: {error}; give another --out")),
+            }
         })?),
     };
     let mut to = BufWriter::new(to);

@@ -13,7 +13,7 @@ use std::path::Path;
 use tenbin_iotrace::Error;
 use tenbin_record::TraceDir;
 
-/// Block I/O: which relation, how scattered, how long
+/// Trace block I/O: relation, seek distance, latency
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin trace record --device sda --duration 30s\n  tenbin trace record --dsn postgres://me@localhost/shop -- psql shop -c 'SELECT count(*) FROM orders'"

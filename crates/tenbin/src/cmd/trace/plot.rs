@@ -4,7 +4,7 @@ use super::open;
 use crate::exit::{Answer, Failure, Result};
 use std::path::{Path, PathBuf};
 
-/// Draw a trace: address over time by relation, one page without network
+/// Draw a trace: address over time by relation, as one HTML page
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin trace plot t                 writes t/trace.html\n  tenbin trace plot t --out - > t.html"

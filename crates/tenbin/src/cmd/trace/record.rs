@@ -12,7 +12,7 @@ use tenbin_record::trace::{self, Totals, Trace, TraceInfo};
 use tenbin_record::{RunWriter, TRACE_SCHEMA, default_path, new_id, time};
 use tenbin_server::signals::Graceful;
 
-/// Record every request to a disk, and the relation behind it
+/// Record every request to a disk with its relation
 ///
 /// Ends when the duration is over, the command or the process has ended, or on Ctrl-C, whichever
 /// comes first. Takes root, or the capabilities `CAP_BPF` and `CAP_PERFMON`.
@@ -39,20 +39,23 @@ pub(crate) struct Args {
     /// Room for records between the kernel and the reader
     #[arg(long, value_name = "SIZE", default_value = "32MB", value_parser = ring)]
     ring: u64,
-    /// Directory for the trace, which must not be there yet [default: tenbin-runs/trace-TIME-ID]
+    /// Directory for the trace; it must not exist [default: tenbin-runs/trace-TIME-ID]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Print the totals as JSON, last and on one line
     #[arg(long)]
     json: bool,
-    /// Trace while this command runs: all I/O of the devices, whoever issues it
+    /// Trace while this command runs: all I/O of the devices, of all processes
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
 }
 
 fn ring(text: &str) -> std::result::Result<u64, String> {
-    place::size_bytes(text)
-        .ok_or_else(|| format!("{text} is not a size; write 65536, 64kB or 32MB"))
+    place::size_bytes(text).ok_or_else(|| {
+        format!(
+            "{text} is not a size; write 65536, 64kB or 32MB (units: B, kB, MB, GB, TB, spelled so)"
+        )
+    })
 }
 
 /// Why a trace ended.
@@ -265,6 +268,7 @@ pub(crate) fn trace_of(
         cluster: options.cluster.map(|cluster| trace::Cluster {
             data: cluster.data().display().to_string(),
             version: cluster.version().to_owned(),
+            block_bytes: cluster.block_bytes(),
             relations: finished.relations,
             unnamed: finished.unnamed,
         }),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use tenbin_iotrace::disk::{DISKS, DiskModel};
 use tenbin_iotrace::summarize;
 
-/// Sum a trace up by disk and by relation, or set another beside it
+/// Summarize a trace by disk and relation, or compare two
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin trace summary t\n  tenbin trace summary fresh aged\n  tenbin trace summary t --disk-model savvio-10k4\n  tenbin trace summary t --json | jq '.relations | map_values(.reads.seek_sectors)'"
