@@ -4,12 +4,15 @@ mod bench;
 mod bpf;
 mod client;
 mod docs;
+mod phrases;
 mod poolers;
+mod references;
 mod setup;
 mod soak;
 mod steps;
 mod suites;
 mod tidy;
+mod timed;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};

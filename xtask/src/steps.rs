@@ -67,12 +67,7 @@ pub(crate) fn test() -> Result<()> {
         )],
     )?;
     crate::docs::generate(true)?;
-    // The same cases of every property each time: a red run is the doing of what was changed.
-    run(
-        "cargo",
-        &["test", "--workspace", "--locked"],
-        &[("PROPTEST_RNG_SEED", "1")],
-    )?;
+    crate::timed::tests()?;
     crate::suites::run(&[], true)?;
     eprintln!(
         "\nall checks passed in {:.0} s",

@@ -1,5 +1,7 @@
 //! House rules that no lint covers. Each names the file and what to do.
 
+use crate::phrases::Phrases;
+use crate::references;
 use crate::steps::root;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
@@ -8,9 +10,14 @@ use std::process::Command;
 /// Longest source file before it has to be split by meaning.
 const LINES_MAX: usize = 900;
 
+/// The page with the rules of language and the list of refused phrases.
+const STYLE: &str = "docs/style.md";
+
 /// Checks every rule and reports all breaches at once.
 pub(crate) fn check() -> Result<()> {
     let root = root();
+    let style = std::fs::read_to_string(root.join(STYLE)).context(STYLE)?;
+    let phrases = Phrases::parse(&style).with_context(|| STYLE.to_owned())?;
     let mut breaches = Vec::new();
     for file in tracked(&root)? {
         let Ok(text) = std::fs::read_to_string(root.join(&file)) else {
@@ -25,8 +32,14 @@ pub(crate) fn check() -> Result<()> {
         if ending == Some("md") {
             links(&root, &file, &text, &mut breaches);
         }
+        if matches!(ending, Some("rs" | "md")) && file != STYLE {
+            for found in phrases.find(&text) {
+                breaches.push(format!("{file}:{found}; see {STYLE}"));
+            }
+        }
     }
     folders(&root, &mut breaches)?;
+    mentioned(&root, &mut breaches)?;
     if breaches.is_empty() {
         return Ok(());
     }
@@ -89,6 +102,21 @@ fn links(root: &Path, file: &str, text: &str, breaches: &mut Vec<String>) {
             breaches.push(format!("{file}: the link to {target} leads nowhere"));
         }
     }
+}
+
+/// Types in the glossary and files in ARCHITECTURE.md exist.
+fn mentioned(root: &Path, breaches: &mut Vec<String>) -> Result<()> {
+    const GLOSSARY: &str = "docs/glossary.md";
+    const ARCHITECTURE: &str = "ARCHITECTURE.md";
+    let glossary = std::fs::read_to_string(root.join(GLOSSARY)).context(GLOSSARY)?;
+    for name in references::missing_types(root, &glossary) {
+        breaches.push(format!("{GLOSSARY}: there is no type {name}; name another"));
+    }
+    let architecture = std::fs::read_to_string(root.join(ARCHITECTURE)).context(ARCHITECTURE)?;
+    for path in references::missing_files(root, &architecture) {
+        breaches.push(format!("{ARCHITECTURE}: there is no {path}"));
+    }
+    Ok(())
 }
 
 /// Every crate has its line in ARCHITECTURE.md.

@@ -90,7 +90,7 @@ impl Round {
 }
 
 /// How late terminals were, beside what sleeping and waking alone takes on this machine: where
-/// a hypervisor gives a processor to someone else for milliseconds, no program is earlier.
+/// a hypervisor gives a processor to another virtual machine for milliseconds, no program is earlier.
 fn lateness(rounds: Vec<Round>, how: &str) -> Result<Row> {
     let ours: Vec<f64> = rounds
         .iter()
