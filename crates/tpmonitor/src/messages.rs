@@ -5,7 +5,6 @@ pub(crate) const PARSE_COMPLETE: [u8; 5] = [b'1', 0, 0, 0, 4];
 /// `CloseComplete`.
 pub(crate) const CLOSE_COMPLETE: [u8; 5] = [b'3', 0, 0, 0, 4];
 /// `Sync`.
-#[cfg(test)]
 pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 /// `AuthenticationOk`.
 pub(crate) const AUTHENTICATION_OK: [u8; 9] = [b'R', 0, 0, 0, 8, 0, 0, 0, 0];
@@ -91,6 +90,28 @@ pub(crate) fn command_complete(out: &mut Vec<u8>, tag: &str) {
 /// `Query`.
 pub(crate) fn query(out: &mut Vec<u8>, sql: &str) {
     message(out, b'Q', |out| string(out, sql.as_bytes()));
+}
+
+/// Executes a command by the extended protocol, which leaves the client's unnamed statement and portal alone. A `Sync`
+/// has to follow.
+pub(crate) fn execute_apart(out: &mut Vec<u8>, sql: &str) {
+    let name = [crate::statements::PREFIX, b"own\0"].concat();
+    message(out, b'P', |out| {
+        out.extend_from_slice(&name);
+        string(out, sql.as_bytes());
+        out.extend_from_slice(&[0; 2]);
+    });
+    message(out, b'B', |out| {
+        out.extend_from_slice(&[&name[..], &name, &[0; 6]].concat());
+    });
+    message(out, b'E', |out| {
+        out.extend_from_slice(&[&name[..], &[0; 4]].concat());
+    });
+    for kind in [b'P', b'S'] {
+        message(out, b'C', |out| {
+            out.extend_from_slice(&[&[kind], &name[..]].concat());
+        });
+    }
 }
 
 /// `Close` of a prepared statement.

@@ -54,22 +54,35 @@ impl Set {
         }
         for (index, value) in to.values() {
             if self.value(*index) != Some(value) {
-                let name = CARRIED[usize::from(*index)];
-                let value = String::from_utf8_lossy(value);
-                let value = value.replace('\\', "\\\\").replace('\'', "''");
-                // `SET` would take a list of names for one name. It costs less otherwise, and another
-                // pooler between here and the server knows what it means.
-                let _ = if name == "search_path" {
-                    write!(
-                        sql,
-                        "SELECT pg_catalog.set_config('{name}', E'{value}', false);"
-                    )
-                } else {
-                    write!(sql, "SET {name} TO E'{value}';")
-                };
+                sql.push_str(&assignment(*index, value));
             }
         }
         sql
+    }
+
+    /// The parameters, as bits by index.
+    pub(crate) fn bits(&self) -> u16 {
+        self.values().iter().map(|(index, _)| 1 << index).sum()
+    }
+
+    /// Commands that set the values of these parameters, given as bits by index.
+    pub(crate) fn assignments(&self, bits: u16) -> impl Iterator<Item = String> {
+        let chosen = self.values().iter();
+        let chosen = chosen.filter(move |(index, _)| bits & (1 << index) != 0);
+        chosen.map(|(index, value)| assignment(*index, value))
+    }
+}
+
+fn assignment(index: u8, value: &[u8]) -> String {
+    let name = CARRIED[usize::from(index)];
+    let value = String::from_utf8_lossy(value);
+    let value = value.replace('\\', "\\\\").replace('\'', "''");
+    // `SET` would take a list of names for one name. It costs less otherwise, and another
+    // pooler between here and the server knows what it means.
+    if name == "search_path" {
+        format!("SELECT pg_catalog.set_config('{name}', E'{value}', false);")
+    } else {
+        format!("SET {name} TO E'{value}';")
     }
 }
 

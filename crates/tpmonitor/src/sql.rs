@@ -17,6 +17,8 @@ pub(crate) struct Meaning {
     pub(crate) deallocates: Option<Vec<u8>>,
     /// It may make a transaction write that began as one that only reads, or be past its end.
     pub(crate) may_write: bool,
+    /// Parameters that it gives the value back that the session began with, as bits by index into [`CARRIED`].
+    pub(crate) resets: u16,
 }
 
 /// Parameters that servers report, so that they can be carried from one to another.
@@ -35,6 +37,33 @@ pub(crate) const CARRIED: [&str; 9] = [
 
 /// Of [`CARRIED`], those that every supported server reports.
 pub(crate) const ALWAYS_REPORTED: usize = 6;
+
+/// Those of [`ALWAYS_REPORTED`], as bits: only these are given back by the monitor itself, as servers know the
+/// others from their own start-up packet.
+const ALL: u16 = (1 << ALWAYS_REPORTED) - 1;
+
+/// The bit of a parameter, if it is one of [`ALL`].
+fn bit(name: &[u8]) -> u16 {
+    let name = name
+        .strip_prefix(b"\"")
+        .and_then(|name| name.strip_suffix(b"\""))
+        .unwrap_or(name);
+    crate::parameters::carried(name).map_or(0, |index| 1 << index) & ALL
+}
+
+/// What executing a text of one statement gives back ([`Meaning::resets`]).
+pub(crate) fn resets(text: &[u8]) -> u16 {
+    let mut words = Words(text);
+    let Some(first) = words.next() else {
+        return 0;
+    };
+    if !matches!(first.len(), 3 | 5 | 7) || !matches!(first[0] | 0x20, b's' | b'r' | b'd') {
+        return 0;
+    }
+    let mut meaning = Meaning::default();
+    statement(first, &mut words, &|_| true, &mut meaning);
+    meaning.resets
+}
 
 /// Bytes at which something may be told: the end of a statement, and the inside or the end of a name
 /// that leaves state behind.
@@ -186,12 +215,25 @@ fn statement(
             } else if is(name, "LOCAL") || is(name, "TRANSACTION") || is(name, "CONSTRAINTS") {
                 return;
             }
-            let carried = match name {
-                _ if is(name, "NAMES") => reported(b"client_encoding"),
-                _ if is(name, "TIME") && is(next(), "ZONE") => reported(b"TimeZone"),
-                _ => reported(name),
+            let (name, value): (&[u8], _) = match name {
+                _ if is(name, "NAMES") => (b"client_encoding", next()),
+                _ if is(name, "TIME") && is(next(), "ZONE") => (b"TimeZone", next()),
+                _ => {
+                    next(); // `TO` or `=`
+                    (name, next())
+                }
             };
-            meaning.session_state |= !carried;
+            meaning.session_state |= !reported(name);
+            if value.is_empty() || is(value, "DEFAULT") || is(value, "LOCAL") {
+                meaning.resets |= bit(name);
+            }
+        }
+        5 if is(first, "RESET") => {
+            meaning.resets |= match next() {
+                name if is(name, "ALL") => ALL,
+                name if is(name, "TIME") => bit(b"TimeZone"),
+                name => bit(name),
+            };
         }
         4 if is(first, "LOAD") => meaning.session_state = true,
         6 if is(first, "LISTEN") => meaning.session_state = true,
@@ -216,7 +258,10 @@ fn statement(
                 before = word;
             }
         }
-        7 if is(first, "DISCARD") => meaning.drops_statements |= is(next(), "ALL"),
+        7 if is(first, "DISCARD") && is(next(), "ALL") => {
+            meaning.drops_statements = true;
+            meaning.resets = ALL;
+        }
         10 if is(first, "DEALLOCATE") => {
             let mut name = next();
             if is(name, "PREPARE") {
@@ -470,6 +515,32 @@ mod tests {
             "SELECT u&\"set!005fconfig\" UESCAPE '!'('x.y', '1', false)",
         ] {
             assert!(read(text).session_state, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_given_their_first_value() {
+        let bits = |names: &[&str]| names.iter().map(|name| bit(name.as_bytes())).sum::<u16>();
+        for (text, names) in [
+            ("RESET ALL", &CARRIED[..ALWAYS_REPORTED]),
+            ("discard all;", &CARRIED[..ALWAYS_REPORTED]),
+            ("reset DateStyle", &["DateStyle"]),
+            ("RESET \"timezone\"", &["TimeZone"]),
+            ("RESET TIME ZONE", &["TimeZone"]),
+            ("SET TIME ZONE LOCAL", &["TimeZone"]),
+            ("SET TIME ZONE DEFAULT", &["TimeZone"]),
+            ("SET SESSION datestyle TO DEFAULT", &["DateStyle"]),
+            ("SET application_name=default", &["application_name"]),
+            ("SET NAMES", &["client_encoding"]),
+            ("SET DateStyle TO 'German'", &[]),
+            ("SET LOCAL DateStyle TO DEFAULT", &[]),
+            ("RESET search_path", &[]),
+            ("RESET SESSION AUTHORIZATION", &[]),
+            ("DISCARD PLANS", &[]),
+            ("SELECT 'RESET ALL'", &[]),
+        ] {
+            assert_eq!(read(text).resets, bits(names), "{text}");
+            assert_eq!(resets(text.as_bytes()), bits(names), "{text}");
         }
     }
 

@@ -19,6 +19,8 @@ pub(crate) struct Statement {
     pub(crate) drops_statements: bool,
     /// Executing it may make a transaction write that began as one that only reads.
     pub(crate) may_write: bool,
+    /// Parameters that executing it gives their first value ([`crate::sql::Meaning::resets`]).
+    pub(crate) resets: u16,
 }
 
 impl Statement {
@@ -30,6 +32,7 @@ impl Statement {
             session_state: meaning.session_state,
             drops_statements: meaning.drops_statements,
             may_write: meaning.may_write,
+            resets: meaning.resets,
         })
     }
 }
@@ -82,6 +85,7 @@ impl Statements {
             session_state: meaning.session_state,
             drops_statements: meaning.drops_statements,
             may_write: meaning.may_write,
+            resets: meaning.resets,
         });
         self.known.insert(key, Rc::downgrade(&statement));
         statement

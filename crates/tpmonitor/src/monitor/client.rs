@@ -53,6 +53,8 @@ pub(super) struct Client {
     pub(super) came_as: Option<Box<str>>,
     /// Values of carried parameters that it has chosen.
     pub(super) set: Set,
+    /// Those that it has chosen at its log-in, which RESET gives back.
+    pub(super) first: Set,
     /// Its place in the queue, if it waits.
     pub(super) ticket: Option<u64>,
     /// Its next message has to wait until its server is quiet.
@@ -116,6 +118,7 @@ impl Serving {
             pool: None,
             came_as: None,
             set: Set::default(),
+            first: Set::default(),
             ticket: None,
             held: false,
             settling: false,

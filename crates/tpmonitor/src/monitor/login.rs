@@ -378,6 +378,8 @@ impl Serving {
         if let Some(server) = client.server.and_then(|id| self.servers.get_mut(id)) {
             server.relay.told_process_id = process_id;
         }
+        client.relay.given = set.bits();
+        client.first = set.clone();
         client.set = set;
         client.stage = Stage::Ready;
         client.since = self.now;

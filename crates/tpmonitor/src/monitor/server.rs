@@ -238,6 +238,7 @@ impl Serving {
             self.drop_client(client);
         }
         self.note_changes(id);
+        self.restore(id);
         if let Some(server) = self.servers.get_mut(id)
             && std::mem::take(&mut server.relay.altered)
         {
@@ -288,6 +289,31 @@ impl Serving {
                     }
                 }
             }
+        }
+    }
+
+    /// Gives parameters that a client has reset the values of its log-in.
+    fn restore(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let bits = std::mem::take(&mut server.relay.restore);
+        if bits == 0 {
+            return;
+        }
+        let client = server.client.and_then(|client| self.clients.get(client));
+        // What was set again behind it stays.
+        let bits = bits & !server.set.bits();
+        let mut out = Vec::new();
+        for sql in client
+            .iter()
+            .flat_map(|client| client.first.assignments(bits))
+        {
+            messages::execute_apart(&mut out, &sql);
+        }
+        out.extend_from_slice(&messages::SYNC);
+        if !server.conn.send(&self.epoll, &out) {
+            self.server_lost(id, "could not send to the server");
         }
     }
 

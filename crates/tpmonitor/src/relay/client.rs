@@ -15,6 +15,9 @@ use tenbin_wire::frames::split_string;
 /// A client's names of prepared statements.
 pub(crate) type Names = HashMap<Rc<[u8]>, Rc<Statement>>;
 
+/// Names of statements, and parameters that executing them gives their first value, as bits.
+type Resetting = HashMap<Rc<[u8]>, u16>;
+
 /// Replies owed at which a client that does not wait for them is made to wait.
 const OWED_LIMIT: usize = 4096;
 
@@ -37,6 +40,10 @@ pub(crate) struct Client {
     dropping: bool,
     /// An error was said without a server; all up to the next `Sync` is skipped.
     skipping: bool,
+    /// Parameters that it gave values of at its log-in, as bits by index into [`crate::sql::CARRIED`].
+    pub(crate) given: u16,
+    /// In session pooling, names of statements that give such parameters their first value.
+    resetting: Option<Box<Resetting>>,
 }
 
 /// Why no more was taken from the input.
@@ -271,6 +278,10 @@ impl<'i> Hand<'_, 'i, '_> {
                 return Err(Stop::Hold);
             }
         }
+        // What follows a RESET is to find the values of the log-in.
+        if server.restores && server.readies > 0 {
+            return Err(Stop::Hold);
+        }
         match self.message.tag {
             b'X' => return Err(Stop::Terminate),
             b'p' => return Err(Stop::Bad(Bad::Tag(b'p'))),
@@ -335,8 +346,22 @@ impl<'i> Hand<'_, 'i, '_> {
         });
         self.client.unnamed = None;
         server.unnamed = None;
-        server.owe_ready(Owed::Query { dropped });
+        let resets = meaning.resets & self.client.given;
+        server.restores |= resets != 0;
+        server.owe_ready(Owed::Query { dropped, resets });
         self.pass()
+    }
+
+    /// Takes note of what a statement gives its first value, where the client keeps its server.
+    fn note_resets(&mut self, name: &[u8]) -> Result<(), Stop> {
+        let resets = sql::resets(self.string(name.len() + 1)?) & self.client.given;
+        if resets != 0 {
+            let known = self.client.resetting.get_or_insert_default();
+            known.insert(name.into(), resets);
+        } else if let Some(known) = &mut self.client.resetting {
+            known.remove(name);
+        }
+        Ok(())
     }
 
     fn parse(&mut self, server: &mut Server, pooled: bool) -> Taken {
@@ -351,6 +376,7 @@ impl<'i> Hand<'_, 'i, '_> {
         let body = &self.message.body()[name.len() + 1..];
         self.shared.dropped.extend(sql::dropped_database(body));
         if !pooled {
+            self.note_resets(name)?;
             server.owe(Owed::Parse(parse));
             return self.pass();
         }
@@ -485,10 +511,9 @@ impl<'i> Hand<'_, 'i, '_> {
         let portal = self.string(0)?;
         let name = self.string(portal.len() + 1)?;
         if !pooled {
-            server.owe(Owed::Bind {
-                id: 0,
-                dropped: None,
-            });
+            let known = self.client.resetting.as_ref();
+            let resets = known.and_then(|known| known.get(name)).copied();
+            server.owe_bind(0, None, resets.unwrap_or_default());
             return self.pass();
         }
         server.may_have_written |= server.goes_on_behind_execute();
@@ -501,10 +526,8 @@ impl<'i> Hand<'_, 'i, '_> {
                 self.client.drop_names()
             })
         });
-        server.owe(Owed::Bind {
-            id: statement.map_or(0, |statement| statement.id),
-            dropped,
-        });
+        let (id, resets) = statement.map_or((0, 0), |statement| (statement.id, statement.resets));
+        server.owe_bind(id, dropped, resets & self.client.given);
         self.renamed(portal.len() + 1, name, &new)
     }
 

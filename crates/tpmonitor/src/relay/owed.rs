@@ -11,9 +11,14 @@ pub(crate) enum Owed {
     Query {
         /// The client's names as they were, where the query was to drop them all.
         dropped: Option<Names>,
+        /// Parameters that it gives the value back that the session began with.
+        resets: u16,
     },
     /// All of a query of the monitor's own: nothing of it reaches the client.
     Own,
+    /// The same, sent behind a client's request whose `ReadyForQuery` was withheld: this one's takes its place,
+    /// and parameters that change are reported.
+    Restore,
     /// `ReadyForQuery` of a `Sync`.
     Sync,
     /// `ReadyForQuery` of a `FunctionCall`.
@@ -25,6 +30,8 @@ pub(crate) enum Owed {
         id: u64,
         /// The client's names as they were, where executing the statement drops them all.
         dropped: Option<Names>,
+        /// Parameters that executing the statement gives the value back that the session began with.
+        resets: u16,
     },
     /// `NoData` or `RowDescription`, for a statement behind its `ParameterDescription`.
     Describe { id: u64 },
@@ -75,7 +82,7 @@ impl Owed {
     pub(crate) fn ends_ready(&self) -> bool {
         matches!(
             self,
-            Self::Query { .. } | Self::Own | Self::Sync | Self::Call
+            Self::Query { .. } | Self::Own | Self::Restore | Self::Sync | Self::Call
         )
     }
 }

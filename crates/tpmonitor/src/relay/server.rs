@@ -1,5 +1,6 @@
 //! From the server to the client.
 
+use super::client::Names;
 use super::owed::{Owed, Parse, Undo};
 use super::{Client, Out, Shared};
 use crate::messages::{error_fields, message};
@@ -30,6 +31,15 @@ pub(crate) struct Server {
     pub(super) skipping: bool,
     /// What is owed is not known any more: for this client good, for no other.
     pub(crate) lost_count: bool,
+    /// A client's request gives parameters their first value; nothing is to follow before they have it.
+    pub(super) restores: bool,
+    /// Which, as bits: of statements whose portals are bound; of commands that have ended, by a transaction that
+    /// may still fail; of those whose transaction has been committed.
+    bound_resets: u16,
+    open_resets: u16,
+    resets: u16,
+    /// To be given the values of the client's log-in: what answers that is owed already.
+    pub(crate) restore: u16,
     /// There may be state in this session that belongs to its client.
     pub(crate) state_left: bool,
     /// Its client may have written, whatever it said at the beginning of the transaction.
@@ -96,6 +106,11 @@ impl Server {
             unclear_syncs: 0,
             skipping: false,
             lost_count: false,
+            restores: false,
+            bound_resets: 0,
+            open_resets: 0,
+            resets: 0,
+            restore: 0,
             state_left: false,
             may_have_written: false,
             prepared: Prepared::new(prepared_limit),
@@ -193,6 +208,15 @@ impl Server {
     pub(super) fn owe(&mut self, owed: Owed) {
         self.open = true;
         self.owed.push_back(owed);
+    }
+
+    pub(super) fn owe_bind(&mut self, id: u64, dropped: Option<Names>, resets: u16) {
+        self.restores |= resets != 0;
+        self.owe(Owed::Bind {
+            id,
+            dropped,
+            resets,
+        });
     }
 
     #[inline]
@@ -303,6 +327,11 @@ impl Server {
         found: Message<'_>,
     ) -> Result<Reply, Broken> {
         let own = self.is_own();
+        if matches!(self.owed.front(), Some(Owed::Restore))
+            && !matches!(found.tag, b'A' | b'S' | b'Z' | b'E')
+        {
+            return Ok(Reply::Drop);
+        }
         match found.tag {
             b'A' if !own => return Ok(self.notification(found)),
             b'D' if own && found.missing == 0 => self.own_row = found.body().to_vec(),
@@ -312,7 +341,12 @@ impl Server {
                     self.own_notices.extend_from_slice(found.bytes);
                 }
             }
-            b'Z' => self.ready(found)?,
+            b'Z' => {
+                self.ready(found)?;
+                if self.begin_restoring(client.as_deref()) {
+                    return Ok(Reply::Drop);
+                }
+            }
             b'C' => self.complete(shared, found.body()),
             b'T' | b'n' => {
                 if matches!(self.owed.front(), Some(Owed::Describe { .. })) {
@@ -330,7 +364,7 @@ impl Server {
                 _ => return self.unasked(found.tag),
             },
             b'2' => match self.owed.pop_front() {
-                Some(Owed::Bind { .. }) => {}
+                Some(Owed::Bind { resets, .. }) => self.bound_resets |= resets,
                 _ => return self.unasked(found.tag),
             },
             b'3' => match self.owed.pop_front() {
@@ -377,8 +411,7 @@ impl Server {
         if !self.owed.front().is_some_and(Owed::ends_ready) {
             return self.unasked(b'Z').map(|_| ());
         }
-        let own = self.is_own();
-        self.owed.pop_front();
+        let own = matches!(self.owed.pop_front(), Some(Owed::Own | Owed::Restore));
         self.readies -= 1;
         self.status = status;
         self.copy_in = false;
@@ -393,10 +426,39 @@ impl Server {
         Ok(())
     }
 
+    /// Whether parameters are to be given the values of the client's log-in before the `ReadyForQuery` that has
+    /// just come is said. A failed transaction takes no commands, and has given none its first value.
+    fn begin_restoring(&mut self, client: Option<&Client>) -> bool {
+        self.bound_resets = 0;
+        if self.status != b'E' && self.owed.is_empty() && !self.open {
+            self.resets |= std::mem::take(&mut self.open_resets);
+            let given = client.map_or(0, |client| client.given);
+            self.restore = std::mem::take(&mut self.resets) & given;
+        }
+        if self.restore != 0 {
+            self.owed.push_front(Owed::Restore);
+            self.readies += 1;
+        } else {
+            self.restores &= self.open || self.readies > 0;
+        }
+        self.restore != 0
+    }
+
     /// The end of a command.
     fn complete(&mut self, shared: &mut Shared, tag: &[u8]) {
-        if matches!(self.owed.front(), Some(Owed::Execute)) {
-            self.owed.pop_front();
+        let resets = match self.owed.front() {
+            Some(Owed::Execute) => {
+                self.owed.pop_front();
+                self.bound_resets
+            }
+            Some(Owed::Query { resets, .. }) => *resets,
+            _ => 0,
+        };
+        match tag {
+            b"ROLLBACK\0" => self.open_resets = 0,
+            b"COMMIT\0" => self.resets |= std::mem::take(&mut self.open_resets),
+            b"RESET\0" | b"SET\0" | b"DISCARD ALL\0" => self.open_resets |= resets,
+            _ => {}
         }
         if self.unclear_syncs > 0 {
             // They came before the end of the data, and were ignored.
@@ -455,6 +517,7 @@ impl Server {
         self.leaving |= fatal;
         self.farewell |= fatal && client.is_some() && !self.is_own();
         self.copy_in = false;
+        self.open_resets = 0;
         // The data under way to a COPY that has failed: which Sync ends it cannot be known.
         self.lost_count |= std::mem::take(&mut self.unclear_syncs) > 0;
         match self.owed.front_mut() {
@@ -462,13 +525,13 @@ impl Server {
                 self.own_error = Some(found.body().to_vec());
                 return Reply::Drop;
             }
-            Some(Owed::Query { dropped }) => {
+            Some(Owed::Query { dropped, .. }) => {
                 if let (Some(names), Some(client)) = (dropped.take(), client) {
                     client.restore(names);
                 }
                 return Reply::Pass;
             }
-            Some(Owed::Call | Owed::Sync) | None => return Reply::Pass,
+            Some(Owed::Call | Owed::Sync | Owed::Restore) | None => return Reply::Pass,
             Some(_) => {}
         }
         if fields.sqlstate == b"0A000" && fields.routine == b"RevalidateCachedQuery" {
@@ -539,7 +602,7 @@ impl Server {
                 return;
             }
             Owed::Said { undo, .. } => undo,
-            Owed::Bind { id, dropped } => {
+            Owed::Bind { id, dropped, .. } => {
                 // A statement that the server does not know after all.
                 if failed && sqlstate == b"26000" {
                     self.prepared.remove(id);

@@ -1,7 +1,7 @@
 //! State of sessions: carried along, kept by its client, or taken away; never another's.
 
 use crate::support::Running;
-use crate::support::raw::{Raw, query, startup};
+use crate::support::raw::{Raw, Reply, bind, close, execute, parse, query, startup, sync};
 use tenbin_tpmonitor::{Config, Pooling, SessionState};
 
 fn one(config: &mut Config) {
@@ -69,6 +69,191 @@ fn values_of_the_log_in_are_told_as_the_server_spells_them() {
     assert_eq!(extra.value("SHOW statement_timeout"), "4321ms");
     assert_eq!(extra.value("SHOW search_path"), "pg_catalog");
     assert_eq!(monitor.raw().value("SHOW statement_timeout"), "0");
+}
+
+const SHOW: &str = "SELECT current_setting('DateStyle'), current_setting('TimeZone'), current_setting('application_name')";
+
+/// Conversations that give parameters their first value, and how many `ReadyForQuery` end each.
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn resets() -> Vec<(&'static str, Vec<u8>, usize)> {
+    let show = query(SHOW);
+    let extended = |sql: &str| [parse("", sql), bind("", ""), execute(""), sync()].concat();
+    let named = |sql: &str| {
+        [
+            close(b'S', "r"),
+            parse("r", sql),
+            sync(),
+            bind("", "r"),
+            execute(""),
+            sync(),
+        ]
+        .concat()
+    };
+    let unnamed = [
+        [
+            close(b'S', "r"),
+            parse("r", "RESET ALL"),
+            parse("", "SELECT 7"),
+            sync(),
+        ]
+        .concat(),
+        [
+            bind("", "r"),
+            execute(""),
+            sync(),
+            bind("", ""),
+            execute(""),
+            sync(),
+        ]
+        .concat(),
+    ];
+    vec![
+        ("the unnamed statement stays", unnamed.concat(), 3),
+        ("RESET ALL", query("RESET ALL"), 1),
+        ("one", query("RESET DateStyle"), 1),
+        ("DISCARD ALL", query("DISCARD ALL"), 1),
+        (
+            "DEFAULT",
+            query("SET DateStyle TO DEFAULT; SET TIME ZONE LOCAL"),
+            1,
+        ),
+        ("extended", extended("RESET ALL"), 1),
+        ("extended, discard", extended("DISCARD ALL"), 1),
+        ("named", named("RESET TimeZone"), 2),
+        (
+            "what follows",
+            [query("RESET ALL"), show.clone(), extended("SELECT 1")].concat(),
+            3,
+        ),
+        (
+            "pipeline",
+            [
+                extended("RESET ALL"),
+                extended("SHOW DateStyle"),
+                query("SHOW TimeZone"),
+            ]
+            .concat(),
+            3,
+        ),
+        (
+            "set again",
+            [
+                extended("SELECT 1"),
+                query("RESET DateStyle; SET DateStyle TO 'SQL, YMD'"),
+            ]
+            .concat(),
+            2,
+        ),
+        (
+            "committed",
+            [
+                query("BEGIN"),
+                query("RESET ALL"),
+                show.clone(),
+                query("COMMIT"),
+            ]
+            .concat(),
+            4,
+        ),
+        (
+            "rolled back",
+            [
+                query("BEGIN"),
+                query("RESET ALL"),
+                show.clone(),
+                query("ROLLBACK"),
+            ]
+            .concat(),
+            4,
+        ),
+        (
+            "failed",
+            [
+                query("BEGIN"),
+                query("RESET ALL"),
+                query("SELECT 1/0"),
+                query("ROLLBACK"),
+            ]
+            .concat(),
+            4,
+        ),
+        (
+            "refused",
+            [
+                query("BEGIN"),
+                query("SELECT 1/0"),
+                query("RESET ALL"),
+                query("ROLLBACK"),
+            ]
+            .concat(),
+            4,
+        ),
+        ("undone", query("RESET ALL; SELECT 1/0"), 1),
+        (
+            "undone, extended",
+            [
+                parse("", "RESET ALL"),
+                bind("", ""),
+                execute(""),
+                extended("SELECT 1/0"),
+            ]
+            .concat(),
+            1,
+        ),
+        (
+            "committed before an error",
+            query("BEGIN; RESET DateStyle; COMMIT; SELECT 1/0"),
+            1,
+        ),
+        (
+            "isolation",
+            [
+                query("BEGIN"),
+                query("RESET ALL"),
+                query("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"),
+                query("COMMIT"),
+            ]
+            .concat(),
+            4,
+        ),
+    ]
+}
+
+/// The values that a session begins with are what RESET gives back, as with a server without a monitor. Each
+/// conversation is led with both, and its replies are compared.
+#[test]
+fn reset_gives_back_the_values_of_the_log_in() {
+    let first = [
+        ("DateStyle", "german"),
+        ("TimeZone", "Asia/Tokyo"),
+        ("application_name", "it's \\ me"),
+    ];
+    let show = query(SHOW);
+    let set = query(
+        "SET DateStyle TO 'SQL, MDY'; SET TimeZone TO 'Europe/Paris'; SET application_name TO 'other'",
+    );
+    for pooling in [Pooling::Transaction, Pooling::Session] {
+        let monitor = Running::start(|config| {
+            config.pool_size = 2;
+            config.pooling = pooling;
+        });
+        let told = |replies: Vec<Reply>| {
+            // Changes are compared by their outcome.
+            let told = replies.into_iter().filter(|reply| reply.tag != 'S');
+            told.collect::<Vec<Reply>>()
+        };
+        let mut through = Raw::log_in(monitor.address, "postgres", &first);
+        let mut direct = Raw::direct(&monitor.server, "postgres", &first);
+        for (what, bytes, readies) in resets() {
+            for session in [&mut through, &mut direct] {
+                session.send(&[&set[..], &bytes, &show[..]].concat());
+            }
+            for _ in 0..readies + 2 {
+                let expected = told(direct.until_ready());
+                assert_eq!(told(through.until_ready()), expected, "{pooling:?}, {what}");
+            }
+        }
+    }
 }
 
 #[test]

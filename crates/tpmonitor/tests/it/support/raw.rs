@@ -2,7 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
+use tenbin_server::Embedded;
+use tenbin_wire::Address;
 
 /// A connection whose every byte is the test's own.
 pub(crate) struct Raw {
@@ -102,7 +106,25 @@ impl Raw {
 
     /// Logs in without a password.
     pub(crate) fn log_in(address: SocketAddr, user: &str, more: &[(&str, &str)]) -> Self {
-        let mut raw = Self::open(address);
+        Self::open(address).enter(user, more)
+    }
+
+    /// The same, to the server itself.
+    pub(crate) fn direct(server: &Embedded, user: &str, more: &[(&str, &str)]) -> Self {
+        let Address::Unix(path) = &server.target().addresses[0] else {
+            panic!("the embedded server has a Unix socket");
+        };
+        let socket = OwnedFd::from(UnixStream::connect(path).unwrap());
+        let raw = Self {
+            address: ([0; 4], 0).into(),
+            socket: socket.into(),
+            key: Vec::new(),
+        };
+        raw.enter(user, more)
+    }
+
+    fn enter(mut self, user: &str, more: &[(&str, &str)]) -> Self {
+        let raw = &mut self;
         let parameters = [&[("user", user), ("database", "postgres")], more].concat();
         raw.send(&startup(0x0003_0000, &parameters));
         for reply in raw.until_ready() {
@@ -112,7 +134,7 @@ impl Raw {
                 _ => {}
             }
         }
-        raw
+        self
     }
 
     /// What a log-in that is refused is told.
