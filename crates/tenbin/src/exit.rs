@@ -3,6 +3,13 @@
 use postgres::error::{DbError, SqlState};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
+use tenbin_lab::Error as LabError;
+use tenbin_record::RecordError;
+use tenbin_rte::DriveError;
+use tenbin_workload::check::CheckError;
+use tenbin_workload::load::LoadError;
+use tenbin_workload::tpch::age::AgeError;
+use tenbin_workload::tpch::test::TestError;
 
 /// How a command ended when nothing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +84,74 @@ environment!(
     tenbin_observe::Error
 );
 
-impl From<tenbin_record::RecordError> for Failure {
-    fn from(error: tenbin_record::RecordError) -> Self {
+/// The table: errors of a library that tell, and what each of them is.
+macro_rules! told_apart {
+    ($($error:ty: $($pattern:pat => $class:ident),+;)+) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                let class = match &error {
+                    $($pattern => Class::$class),+
+                };
+                Self::new(class, error)
+            }
+        }
+    )+};
+}
+
+told_apart! {
+    RecordError:
+        RecordError::Io { .. } => Environment,
+        _ => BadInput;
+    LoadError:
+        LoadError::Options(_)
+        | LoadError::Unsupported { .. }
+        | LoadError::Space { .. }
+        | LoadError::Complete { .. }
+        | LoadError::Partial { .. }
+        | LoadError::Foreign { .. } => BadInput,
+        LoadError::Stopped(_) => Interrupted,
+        _ => Environment;
+    CheckError:
+        CheckError::Threads(_) | CheckError::NotLoaded { .. } => BadInput,
+        CheckError::Stopped => Interrupted,
+        CheckError::Connect(_) | CheckError::Server { .. } => Environment;
+    DriveError:
+        DriveError::Options(_) => BadInput,
+        _ => Environment;
+    TestError:
+        TestError::Streams(_) | TestError::NotLoaded { .. } | TestError::UsedUp { .. } => BadInput,
+        TestError::Stopped => Interrupted,
+        TestError::Query { .. } | TestError::Refresh(_) | TestError::Server { .. } => Environment;
+    AgeError:
+        AgeError::Share(_) | AgeError::NotLoaded { .. } | AgeError::UsedUp { .. } => BadInput,
+        AgeError::Stopped { .. } => Interrupted,
+        AgeError::Refresh { .. } | AgeError::Server { .. } => Environment;
+    tenbin_pgbench::Error:
+        _ => BadInput;
+}
+
+impl From<tenbin_server::Error> for Failure {
+    fn from(error: tenbin_server::Error) -> Self {
+        let class = match error.class() {
+            tenbin_server::Class::BadInput => Class::BadInput,
+            tenbin_server::Class::Environment => Class::Environment,
+        };
+        Self::new(class, error)
+    }
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Self {
         let class = match error {
-            tenbin_record::RecordError::Io { .. } => Class::Environment,
-            _ => Class::BadInput,
+            LabError::Server(error) => return error.into(),
+            LabError::Postgres(error) => return error.into(),
+            LabError::Io(error) => return error.into(),
+            LabError::ForeignTablespaces
+            | LabError::NeverStopped
+            | LabError::NoSchema(_)
+            | LabError::NoAddress
+            | LabError::StartUpParameter(_) => Class::BadInput,
+            _ => Class::Environment,
         };
         Self::new(class, error)
     }

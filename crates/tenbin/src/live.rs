@@ -1,11 +1,14 @@
 //! What is shown while something takes its time: on a terminal a block that is
 //! redrawn, elsewhere a line now and then. All of it goes to standard error.
 
+use crate::exit::Result;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tenbin_lab::{Needs, ServerSpec, System};
 use tenbin_rte::{Phase, Progress};
 
 /// Between two lines where there is no terminal.
@@ -68,6 +71,27 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.clear();
     }
+}
+
+/// Opens the system under test, and shows what takes long on the way.
+pub(crate) fn open(server: &ServerSpec, needs: Needs, quiet: bool) -> Result<System> {
+    let live = Arc::new(Mutex::new(Live::new(quiet)));
+    let shown = Arc::clone(&live);
+    let progress = tenbin_server::Progress::new(move |step, elapsed| {
+        if let Ok(mut live) = shown.lock() {
+            live.step(&format!("{step} … {} s", elapsed.as_secs()));
+        }
+    });
+    let opened = System::open(server, needs, progress)?;
+    if let Ok(mut live) = live.lock() {
+        live.clear();
+    }
+    Ok(opened)
+}
+
+/// Opens an existing server, for a command that opens no connections but its own.
+pub(crate) fn open_dsn(dsn: &str, quiet: bool) -> Result<System> {
+    open(&ServerSpec::Dsn(dsn.to_owned()), Needs::default(), quiet)
 }
 
 /// `1:05`, `2:03:09`.

@@ -4,11 +4,11 @@
 mod out;
 
 mod aging;
+mod args;
 mod bank;
 mod cmd;
 mod exit;
 mod live;
-mod place;
 mod result;
 mod run;
 mod script;
@@ -16,7 +16,6 @@ mod signals;
 mod tpcc;
 mod tpch;
 mod units;
-mod via;
 
 use clap::{Parser, Subcommand};
 use std::os::unix::process::CommandExt as _;
@@ -59,7 +58,7 @@ enum Command {
     Trace(cmd::trace::Args),
     Doctor(cmd::doctor::Args),
     #[command(hide = true)]
-    Bound(via::BoundArgs),
+    Bound(cmd::bound::Args),
     /// Clear what this command's parent leaves of its server when it is killed
     #[command(hide = true)]
     Guard {
@@ -84,7 +83,7 @@ fn main() -> ExitCode {
         // These answer signals in their own way, and start no server that would have to be cleared away.
         Command::Tpmonitor(_) | Command::Bound(_) | Command::Guard { .. } => {}
         _ => {
-            let mut guard = process::Command::new(via::itself());
+            let mut guard = process::Command::new(cmd::bound::itself());
             guard
                 .arg0("tenbin")
                 .args(["guard", &process::id().to_string()]);
@@ -110,7 +109,7 @@ fn main() -> ExitCode {
         Command::Tpmonitor(args) => cmd::tpmonitor::run(&args),
         Command::Trace(args) => cmd::trace::run(&args),
         Command::Doctor(args) => cmd::doctor::run(&args),
-        Command::Bound(args) => via::run_bound(&args),
+        Command::Bound(args) => cmd::bound::run(&args),
         Command::Guard { parent } => {
             tenbin_server::guard::clear_after(parent);
             Ok(exit::Answer::Yes)

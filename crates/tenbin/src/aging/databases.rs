@@ -4,13 +4,13 @@ use super::Plan;
 use super::waiting::{execute, stopped};
 use crate::exit::{Class, Failure, Result};
 use crate::live::{Live, bar};
-use crate::place::Place;
 use crate::run::loading;
 use crate::tpch;
 use crate::units::bytes;
 use postgres::{Client, NoTls};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 use tenbin_study::aging::{Databases, Side};
 use tenbin_workload::tpch::{age, required_bytes};
 
@@ -25,16 +25,16 @@ const ADMIN: &str = "postgres";
 const COPIES: u64 = 6;
 
 /// A session with a database of the server.
-pub(super) fn connect(place: &Place, database: &str) -> Result<Client> {
-    let mut config = place.server.target.config();
+pub(super) fn connect(sut: &System, database: &str) -> Result<Client> {
+    let mut config = sut.server.target.config();
     config.dbname(database).application_name("tenbin study");
     Ok(config.connect(NoTls)?)
 }
 
 /// Refuses what does not fit, before hours are spent.
-pub(super) fn refuse_space(place: &Place, plan: &Plan) -> Result<()> {
+pub(super) fn refuse_space(sut: &System, plan: &Plan) -> Result<()> {
     let needed = COPIES * required_bytes(plan.scale, 0) + (1 << 30);
-    match loading::available_bytes(place).filter(|&has| has < needed) {
+    match loading::available_bytes(sut).filter(|&has| has < needed) {
         None => Ok(()),
         Some(has) => Err(Failure::bad_input(format!(
             "the study at scale {} needs about {} where the server keeps its data, and {} are free: \
@@ -48,23 +48,23 @@ pub(super) fn refuse_space(place: &Place, plan: &Plan) -> Result<()> {
 
 /// Loads, ages, keeps what came of it, and puts the rest in order.
 pub(super) fn make(
-    place: &mut Place,
+    sut: &mut System,
     plan: &Plan,
     live: &mut Live,
     stop: &AtomicBool,
 ) -> Result<Databases> {
-    let mut admin = connect(place, ADMIN)?;
+    let mut admin = connect(sut, ADMIN)?;
     admin.batch_execute(&format!("CREATE DATABASE {WORK}"))?;
-    WORK.clone_into(&mut place.server.target.database);
+    WORK.clone_into(&mut sut.server.target.database);
     let load = tpch::args::LoadArgs {
         scale: Some(plan.scale),
         load_threads: None,
         foreign_keys: false,
         replace: false,
     };
-    tpch::load(place, &load, false, stop, plan.quiet)?;
-    let aged = replace(place, plan, live, stop)?;
-    let statement = copy(place, WORK, AGED);
+    tpch::load(sut, &load, false, stop, plan.quiet)?;
+    let aged = replace(sut, plan, live, stop)?;
+    let statement = copy(sut, WORK, AGED);
     execute(
         &mut admin,
         &statement,
@@ -72,17 +72,17 @@ pub(super) fn make(
         live,
         stop,
     )?;
-    put_in_order(place, live, stop)?;
+    put_in_order(sut, live, stop)?;
     // From here on nothing is to move, nor to read beside a trial.
     admin.batch_execute("ALTER SYSTEM SET autovacuum = off")?;
-    ADMIN.clone_into(&mut place.server.target.database);
+    ADMIN.clone_into(&mut sut.server.target.database);
     live.clear();
     Ok(Databases {
         scale: aged.scale,
         share: aged.share,
         sets: aged.sets,
         orderkey_below: plan.orderkey_below(),
-        sizes_bytes: sizes(place)?,
+        sizes_bytes: sizes(sut)?,
     })
 }
 
@@ -90,13 +90,13 @@ pub(super) fn make(
 /// recreated in one go: how the file system scattered them over hours of growth is no part of the
 /// comparison, and where it puts them on the disk is left to another chance in every pair.
 pub(super) fn lay(
-    place: &Place,
+    sut: &System,
     sides: [Side; 2],
     shown: &str,
     live: &mut Live,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let mut admin = connect(place, ADMIN)?;
+    let mut admin = connect(sut, ADMIN)?;
     for side in sides {
         admin.batch_execute(&format!("DROP DATABASE IF EXISTS {}", side.name()))?;
     }
@@ -107,16 +107,16 @@ pub(super) fn lay(
             Side::Fresh => WORK,
             Side::Aged => AGED,
         };
-        let (statement, name) = (copy(place, from, side.name()), side.name());
+        let (statement, name) = (copy(sut, from, side.name()), side.name());
         let what = format!("{shown}: laying the files of the {name} database");
         execute(&mut admin, &statement, &what, live, stop)?;
     }
     Ok(())
 }
 
-fn replace(place: &Place, plan: &Plan, live: &mut Live, stop: &AtomicBool) -> Result<age::Aged> {
-    let mut client = connect(place, WORK)?;
-    let schema = place.schema()?;
+fn replace(sut: &System, plan: &Plan, live: &mut Live, stop: &AtomicBool) -> Result<age::Aged> {
+    let mut client = connect(sut, WORK)?;
+    let schema = sut.schema()?;
     let aged = age::age(&schema, &mut client, plan.share, stop, &mut |done, of| {
         let show = || match done {
             _ if done == of => "vacuuming …".to_owned(),
@@ -144,8 +144,8 @@ fn replace(place: &Place, plan: &Plan, live: &mut Live, stop: &AtomicBool) -> Re
 }
 
 /// Rows in the order of the keys and indexes anew, as a load leaves them.
-fn put_in_order(place: &Place, live: &mut Live, stop: &AtomicBool) -> Result<()> {
-    let mut client = connect(place, WORK)?;
+fn put_in_order(sut: &System, live: &mut Live, stop: &AtomicBool) -> Result<()> {
+    let mut client = connect(sut, WORK)?;
     for table in ["orders", "lineitem"] {
         let what = format!("putting {table} in order");
         execute(
@@ -167,8 +167,8 @@ fn put_in_order(place: &Place, live: &mut Live, stop: &AtomicBool) -> Result<()>
 }
 
 /// Makes a database from another, file by file; before 15 there was no other way.
-fn copy(place: &Place, from: &str, to: &str) -> String {
-    let strategy = match place.server.version.num() {
+fn copy(sut: &System, from: &str, to: &str) -> String {
+    let strategy = match sut.server.version.num() {
         150_000.. => " STRATEGY file_copy",
         _ => "",
     };
@@ -176,10 +176,10 @@ fn copy(place: &Place, from: &str, to: &str) -> String {
 }
 
 /// Tables and indexes of the tables that aging changes and the queries read.
-fn sizes(place: &Place) -> Result<BTreeMap<String, [u64; 2]>> {
+fn sizes(sut: &System) -> Result<BTreeMap<String, [u64; 2]>> {
     let mut sizes: BTreeMap<String, [u64; 2]> = BTreeMap::new();
     for (index, database) in [WORK, AGED].into_iter().enumerate() {
-        let rows = connect(place, database)?.query(
+        let rows = connect(sut, database)?.query(
             "SELECT c.relname::text, pg_relation_size(c.oid) FROM pg_class c \
              LEFT JOIN pg_index i ON i.indexrelid = c.oid \
              WHERE coalesce(i.indrelid, c.oid) IN ('orders'::regclass, 'lineitem'::regclass, 'part'::regclass)",

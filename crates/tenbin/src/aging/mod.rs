@@ -7,12 +7,12 @@ mod trials;
 mod waiting;
 
 use crate::exit::{Answer, Class, Failure, Result};
-use crate::live::Live;
-use crate::place::{self, EmbeddedArgs, Place, SourceArgs, WhichArgs};
+use crate::live::{self, Live};
 use crate::signals;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
+use tenbin_lab::{EmbeddedSpec, Needs, ServerSpec, System};
 use tenbin_record::directory::STUDY_JSON;
 use tenbin_record::run::Tenbin;
 use tenbin_record::{RunWriter, TraceDir, time};
@@ -48,8 +48,7 @@ pub(crate) struct Plan {
     pub(crate) scale: Scale,
     pub(crate) share: f64,
     pub(crate) pairs: u32,
-    pub(crate) source: SourceArgs,
-    pub(crate) setup: EmbeddedArgs,
+    pub(crate) server: EmbeddedSpec,
     pub(crate) out: Option<PathBuf>,
     pub(crate) quiet: bool,
 }
@@ -60,12 +59,14 @@ impl Plan {
         SOURCE_ORDERKEY_BELOW * u64::from(self.scale.thousandths()) / (1_000 * SOURCE_SCALE)
     }
 
-    /// The source's settings, and over them the user's.
-    fn setup(&self) -> EmbeddedArgs {
-        let mut setup = self.setup.clone();
-        let sources = SOURCE_SETTINGS.map(|(name, value, _)| format!("{name}={value}"));
-        setup.setup.set.splice(0..0, sources);
-        setup
+    /// With the source's settings, and over them the user's.
+    fn server(&self) -> ServerSpec {
+        let mut server = self.server.clone();
+        for (name, value, _) in SOURCE_SETTINGS {
+            let settings = server.settings.entry(name.to_owned());
+            settings.or_insert_with(|| value.to_owned());
+        }
+        ServerSpec::Embedded(server)
     }
 }
 
@@ -86,16 +87,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Done> {
     let out = plan.out.clone();
     let out = out.unwrap_or_else(|| tenbin_record::default_path(NAME, at, &id));
     let mut writer = RunWriter::create(&out)?;
-    let which = WhichArgs {
-        source: plan.source.clone(),
-        dsn: None,
-    };
-    let mut place = Place::open(&which, &plan.setup(), 0, Vec::new(), plan.quiet)?;
-    databases::refuse_space(&place, plan)?;
+    let mut sut = live::open(&plan.server(), Needs::default(), plan.quiet)?;
+    databases::refuse_space(&sut, plan)?;
     let mut live = Live::new(plan.quiet);
-    let databases = databases::make(&mut place, plan, &mut live, &stop)?;
+    let databases = databases::make(&mut sut, plan, &mut live, &stop)?;
     let mut bench = Bench {
-        place: &mut place,
+        sut: &mut sut,
         plan,
         databases: &databases,
         directory: writer.path(),
@@ -111,12 +108,12 @@ pub(crate) fn run(plan: &Plan) -> Result<Done> {
         duration_s: begun.elapsed().as_secs_f64(),
         pairs: plan.pairs,
         interrupted: stop.load(Ordering::Relaxed),
-        command_line: place::command_line(),
+        command_line: crate::args::command_line(),
     };
-    let study = tell(plan, &place, writer.path(), info, databases, measured)?;
+    let study = tell(plan, &sut, writer.path(), info, databases, measured)?;
     keep(&mut writer, &study)?;
     let directory = writer.finish()?;
-    place.close()?;
+    sut.close()?;
     Ok(Done {
         answer: answer(&study, &stop),
         study,
@@ -127,7 +124,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Done> {
 /// Puts together what `study.json` says.
 fn tell(
     plan: &Plan,
-    place: &Place,
+    sut: &System,
     directory: &Path,
     study: StudyInfo,
     databases: Databases,
@@ -136,20 +133,15 @@ fn tell(
     let Some(caches) = measured.caches.filter(|_| !measured.trials.is_empty()) else {
         return Err(waiting::stopped());
     };
-    let mut server = place.record();
+    let mut server = sut.record();
     for (name, _, why) in SOURCE_SETTINGS {
-        let ours = plan
-            .setup
-            .setup
-            .set
-            .iter()
-            .all(|set| !set.starts_with(&format!("{name}=")));
+        let ours = !plan.server.settings.contains_key(name);
         if let Some(setting) = server.settings.get_mut(name).filter(|_| ours) {
             setting.reason = Some(why.to_owned());
         }
     }
     let mut used = vec![("study directory".to_owned(), directory.to_owned())];
-    let data = place.server.data_directory.iter();
+    let data = sut.server.data_directory.iter();
     used.extend(data.map(|data| ("data".to_owned(), data.clone())));
     let mut study = Aging {
         schema: AGING_SCHEMA.to_owned(),

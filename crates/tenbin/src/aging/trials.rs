@@ -5,7 +5,6 @@ use super::{Plan, caches, plan};
 use crate::cmd::trace::{Ending, trace_of};
 use crate::exit::{Class, Failure, Result};
 use crate::live::{Live, clock};
-use crate::place::Place;
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use tenbin_iotrace::totals::Stream;
 use tenbin_iotrace::{Cluster, Options, RING_BYTES, Recorder};
+use tenbin_lab::System;
 use tenbin_record::io::{IoRow, Operation, Purpose, Text};
 use tenbin_record::trace::{Device, Flow};
 use tenbin_record::{RunWriter, TraceDir, new_id};
@@ -26,7 +26,7 @@ const COLD: f64 = 0.95;
 
 /// What the trials are made on.
 pub(super) struct Bench<'a> {
-    pub(super) place: &'a mut Place,
+    pub(super) sut: &'a mut System,
     pub(super) plan: &'a Plan,
     pub(super) databases: &'a Databases,
     /// The study's directory as it is named for now.
@@ -91,7 +91,7 @@ impl Bench<'_> {
                 _ => [Side::Aged, Side::Fresh],
             };
             let shown = format!("pair {pair} of {}", self.plan.pairs);
-            match lay(self.place, sides, &shown, self.live, self.stop) {
+            match lay(self.sut, sides, &shown, self.live, self.stop) {
                 Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(measured),
                 laid => laid?,
             }
@@ -130,12 +130,12 @@ impl Bench<'_> {
 
     /// Refuses other plans before anything is measured.
     fn check_plans(&self) -> Result<()> {
-        let version = self.place.server.version.num();
+        let version = self.sut.server.version.num();
         for (side, mode) in [Side::Fresh, Side::Aged]
             .into_iter()
             .flat_map(|side| Mode::ALL.map(|mode| (side, mode)))
         {
-            let mut client = connect(self.place, side.name())?;
+            let mut client = connect(self.sut, side.name())?;
             plan::steer(&mut client, mode, version)?;
             for query in Query::ALL {
                 plan::expect(
@@ -159,10 +159,10 @@ impl Bench<'_> {
             return Ok(None);
         }
         self.live.step(shown);
-        let data = self.place.server.data_directory.clone().unwrap_or_default();
-        measured.caches = Some(self.place.restart(|| caches::empty(&data))??);
-        let mut client = connect(self.place, which.side.name())?;
-        let version = self.place.server.version.num();
+        let data = self.sut.server.data_directory.clone().unwrap_or_default();
+        measured.caches = Some(self.sut.restart(|| caches::empty(&data))??);
+        let mut client = connect(self.sut, which.side.name())?;
+        let version = self.sut.server.version.num();
         plan::steer(&mut client, which.mode, version)?;
         let text = which.query.text(self.databases.orderkey_below);
         let planned = plan::expect(&mut client, which.query, &text)?;
@@ -204,7 +204,7 @@ impl Bench<'_> {
         shown: &str,
         path: &Path,
     ) -> Result<Option<(f64, String)>> {
-        let mut config = self.place.server.target.config();
+        let mut config = self.sut.server.target.config();
         config.dbname(which.side.name());
         let options = Options {
             devices: Vec::new(),

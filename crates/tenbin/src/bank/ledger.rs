@@ -3,10 +3,10 @@
 use super::prepare::Tables;
 use crate::exit::Result;
 use crate::live::Live;
-use crate::place::Place;
 use crate::run::recorded;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 use tenbin_record::Check;
 use tenbin_rte::Driven;
 use tenbin_workload::Tally;
@@ -24,14 +24,14 @@ impl Ledger {
     }
 
     /// Keeps the tables; a run that writes what it is then held to shares them with nobody.
-    pub(super) fn hold(&self, place: &Place, ran: Ran) -> Result<Option<Hold>> {
+    pub(super) fn hold(&self, sut: &System, ran: Ran) -> Result<Option<Hold>> {
         let share = match ran {
             Ran::Select => Share::Shared,
             _ => Share::Exclusive,
         };
         let Tables { design, schema, .. } = &self.tables;
         let user = format!("tenbin run {}", design.workload());
-        let client = place.server.connect()?;
+        let client = sut.server.connect()?;
         Ok(Some(hold(
             client,
             bank::marker(*design),
@@ -43,8 +43,8 @@ impl Ledger {
 
     /// Reads the sums before the run: none where it writes nothing, since reading them would only fill the
     /// cache with other rows than its own. What was just loaded holds nothing yet, and is not read either.
-    pub(super) fn begin(&self, place: &Place, ran: Ran) -> Result<Option<Sums>> {
-        let mut client = place.server.connect()?;
+    pub(super) fn begin(&self, sut: &System, ran: Ran) -> Result<Option<Sums>> {
+        let mut client = sut.server.connect()?;
         let Tables { design, schema, .. } = &self.tables;
         let before = match ran {
             Ran::Select => None,
@@ -58,10 +58,10 @@ impl Ledger {
     }
 
     /// What makes commits on these tables less durable than they could be.
-    pub(super) fn weakened(&self, place: &Place) -> Vec<String> {
+    pub(super) fn weakened(&self, sut: &System) -> Vec<String> {
         let off = ["fsync", "full_page_writes", "synchronous_commit"]
             .into_iter()
-            .filter(|name| place.server.setting(name) == Some("off"));
+            .filter(|name| sut.server.setting(name) == Some("off"));
         let unlogged = self
             .tables
             .made()
@@ -109,7 +109,7 @@ pub(super) fn watch<T: Tally>(
 
 /// Checks the tables.
 pub(crate) fn check(
-    place: &Place,
+    sut: &System,
     design: Design,
     watch: Option<Watch>,
     quiet: bool,
@@ -117,7 +117,7 @@ pub(crate) fn check(
 ) -> Result<Vec<Check>> {
     let mut live = Live::new(quiet);
     live.step("checking the data …");
-    let (client, schema) = (place.server.connect()?, place.schema()?);
+    let (client, schema) = (sut.server.connect()?, sut.schema()?);
     let results = bank::check(design, &schema, client, watch, stop)?;
     Ok(results.into_iter().map(recorded).collect())
 }

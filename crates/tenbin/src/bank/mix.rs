@@ -3,10 +3,10 @@
 use super::args::{MixDriveArgs, PgbenchArgs};
 use super::ledger::{Ledger, check, watch};
 use crate::exit::{Failure, Result};
-use crate::place::Place;
 use crate::run::{Judged, Pacing, Subject, Transactions};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tenbin_lab::System;
 use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
 use tenbin_rte::{Driven, Options};
@@ -24,7 +24,7 @@ pub(crate) struct MixRun {
 
 /// Loads what is missing and settles how it will be driven.
 pub(crate) fn prepare(
-    place: &Place,
+    sut: &System,
     load: &PgbenchArgs,
     drive: &MixDriveArgs,
     seed: u64,
@@ -32,7 +32,7 @@ pub(crate) fn prepare(
     quiet: bool,
 ) -> Result<MixRun> {
     let (design, asked) = (Design::Pgbench, load.size());
-    let tables = super::load(place, design, asked, &load.tables, true, stop, quiet)?;
+    let tables = super::load(sut, design, asked, &load.tables, true, stop, quiet)?;
     if !drive.contend && u64::from(drive.terminals) > tables.size.accounts() {
         return Err(Failure::bad_input(format!(
             "{} terminals cannot each have accounts of their own: there are {}; give fewer terminals, --scale, or --contend",
@@ -85,12 +85,12 @@ impl Subject for MixRun {
         Transactions::create(directory, kinds)
     }
 
-    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
-        self.ledger.hold(place, self.ran())
+    fn hold(&self, sut: &System) -> Result<Option<Hold>> {
+        self.ledger.hold(sut, self.ran())
     }
 
-    fn begin(&self, place: &Place) -> Result<Option<Sums>> {
-        self.ledger.begin(place, self.ran())
+    fn begin(&self, sut: &System) -> Result<Option<Sums>> {
+        self.ledger.begin(sut, self.ran())
     }
 
     fn judge(&self, driven: &Driven<MixTally>, _: &Transactions) -> Judged {
@@ -102,14 +102,14 @@ impl Subject for MixRun {
 
     fn check(
         &self,
-        place: &Place,
+        sut: &System,
         before: &Option<Sums>,
         driven: &Driven<MixTally>,
         quiet: bool,
         stop: &AtomicBool,
     ) -> Result<Vec<Check>> {
         let watch = watch(*before, self.mix.told(), driven);
-        check(place, self.ledger.tables.design, watch, quiet, stop)
+        check(sut, self.ledger.tables.design, watch, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

@@ -2,10 +2,10 @@
 
 use super::args::{Asked, FormArgs, TableArgs};
 use crate::exit::{Failure, Result};
-use crate::place::Place;
 use crate::run::{cores, loading};
 use postgres::NoTls;
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 use tenbin_workload::bank::{self, Design, Existing, LoadOptions, Meta, Size};
 use tenbin_workload::load::counted;
 
@@ -37,7 +37,7 @@ impl Tables {
 
 /// Loads the bank, or (`reuse`) takes what an earlier load left, be it pgbench's.
 pub(crate) fn load(
-    place: &Place,
+    sut: &System,
     design: Design,
     asked: Asked,
     args: &TableArgs,
@@ -45,10 +45,10 @@ pub(crate) fn load(
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<Tables> {
-    let schema = place.schema()?;
+    let schema = sut.schema()?;
     if reuse
         && !args.replace
-        && let Some(tables) = existing(place, design, &schema)?
+        && let Some(tables) = existing(sut, design, &schema)?
     {
         return taken(tables, asked, &args.form, quiet);
     }
@@ -59,7 +59,7 @@ pub(crate) fn load(
         threads: args.load_threads.unwrap_or_else(cores),
         schema: schema.clone(),
         replace: args.replace,
-        available_bytes: loading::available_bytes(place),
+        available_bytes: loading::available_bytes(sut),
         ..LoadOptions::new(design, asked.size)
     };
     let what = format!(
@@ -68,12 +68,12 @@ pub(crate) fn load(
         design.workload()
     );
     let mut show = loading::Show::new(what, quiet);
-    let config = place.server.target.config();
+    let config = sut.server.target.config();
     let loaded = bank::load(&options, || config.connect(NoTls), stop, &mut |progress| {
         show.update(progress);
     })?;
     show.done(&loaded.progress);
-    let stored = bank::stored(&mut place.server.connect()?, design, &schema)?;
+    let stored = bank::stored(&mut sut.server.connect()?, design, &schema)?;
     Ok(Tables {
         design,
         schema,
@@ -85,8 +85,8 @@ pub(crate) fn load(
 }
 
 /// Whole tables that are there already; the load itself refuses what it must not touch.
-fn existing(place: &Place, design: Design, schema: &str) -> Result<Option<Tables>> {
-    let mut client = place.server.connect()?;
+fn existing(sut: &System, design: Design, schema: &str) -> Result<Option<Tables>> {
+    let mut client = sut.server.connect()?;
     let (size, meta) = match bank::inspect(&mut client, design, schema)? {
         Existing::Complete(meta) => (meta.size, Some(meta)),
         Existing::Foreign {

@@ -3,10 +3,10 @@
 use super::args::{TpcaDriveArgs, TpcaLoadArgs};
 use super::ledger::{Ledger, check, watch};
 use crate::exit::Result;
-use crate::place::Place;
 use crate::run::{Judged, Subject, Transactions, one_kind};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tenbin_lab::System;
 use tenbin_record::result::Throughput;
 use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
@@ -33,7 +33,7 @@ pub(crate) struct TpcaRun {
 
 /// Loads what is missing and settles how it will be driven.
 pub(crate) fn prepare(
-    place: &Place,
+    sut: &System,
     load: &TpcaLoadArgs,
     drive: &TpcaDriveArgs,
     seed: u64,
@@ -41,7 +41,7 @@ pub(crate) fn prepare(
     quiet: bool,
 ) -> Result<TpcaRun> {
     let (design, asked) = (Design::TpcA, load.size()?);
-    let tables = super::load(place, design, asked, &load.tables, true, stop, quiet)?;
+    let tables = super::load(sut, design, asked, &load.tables, true, stop, quiet)?;
     let tps = load.tps(&tables.size)?;
     let terminals = drive.terminals(tps);
     let mut tpca = Tpca::new(tables.size, terminals, seed);
@@ -52,7 +52,7 @@ pub(crate) fn prepare(
         options: drive.client.options(terminals, drive.pacing, RAMP_UP)?,
         drive: drive.clone(),
         tps,
-        weakened: ledger.weakened(place),
+        weakened: ledger.weakened(sut),
         ledger,
     })
 }
@@ -95,12 +95,12 @@ impl Subject for TpcaRun {
         Transactions::create(directory, kinds)
     }
 
-    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
-        self.ledger.hold(place, Ran::Update)
+    fn hold(&self, sut: &System) -> Result<Option<Hold>> {
+        self.ledger.hold(sut, Ran::Update)
     }
 
-    fn begin(&self, place: &Place) -> Result<Option<Sums>> {
-        self.ledger.begin(place, Ran::Update)
+    fn begin(&self, sut: &System) -> Result<Option<Sums>> {
+        self.ledger.begin(sut, Ran::Update)
     }
 
     fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Judged {
@@ -130,14 +130,14 @@ impl Subject for TpcaRun {
 
     fn check(
         &self,
-        place: &Place,
+        sut: &System,
         before: &Option<Sums>,
         driven: &Driven<BankTally>,
         quiet: bool,
         stop: &AtomicBool,
     ) -> Result<Vec<Check>> {
         let watch = watch(*before, self.tpca.told(), driven);
-        check(place, self.ledger.tables.design, watch, quiet, stop)
+        check(sut, self.ledger.tables.design, watch, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

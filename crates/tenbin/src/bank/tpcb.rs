@@ -3,10 +3,10 @@
 use super::args::{PgbenchArgs, TpcbDriveArgs};
 use super::ledger::{Ledger, check, watch};
 use crate::exit::Result;
-use crate::place::Place;
 use crate::run::{Judged, Pacing, Subject, Transactions, one_kind};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tenbin_lab::System;
 use tenbin_record::run as record;
 use tenbin_record::{Check, RunWriter};
 use tenbin_rte::{Driven, Options};
@@ -24,7 +24,7 @@ pub(crate) struct TpcbRun {
 
 /// Loads what is missing and settles how it will be driven.
 pub(crate) fn prepare(
-    place: &Place,
+    sut: &System,
     load: &PgbenchArgs,
     drive: &TpcbDriveArgs,
     seed: u64,
@@ -32,7 +32,7 @@ pub(crate) fn prepare(
     quiet: bool,
 ) -> Result<TpcbRun> {
     let (design, asked) = (Design::Pgbench, load.size());
-    let tables = super::load(place, design, asked, &load.tables, true, stop, quiet)?;
+    let tables = super::load(sut, design, asked, &load.tables, true, stop, quiet)?;
     let mut tpcb = Tpcb::new(tables.size, Form::from(drive.form), seed);
     tpcb.pipeline = drive.pipeline;
     tpcb.isolation = drive.client.isolation();
@@ -62,12 +62,12 @@ impl Subject for TpcbRun {
         Transactions::create(directory, kinds)
     }
 
-    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
-        self.ledger.hold(place, self.tpcb.form.ran())
+    fn hold(&self, sut: &System) -> Result<Option<Hold>> {
+        self.ledger.hold(sut, self.tpcb.form.ran())
     }
 
-    fn begin(&self, place: &Place) -> Result<Option<Sums>> {
-        self.ledger.begin(place, self.tpcb.form.ran())
+    fn begin(&self, sut: &System) -> Result<Option<Sums>> {
+        self.ledger.begin(sut, self.tpcb.form.ran())
     }
 
     fn judge(&self, driven: &Driven<BankTally>, _: &Transactions) -> Judged {
@@ -83,14 +83,14 @@ impl Subject for TpcbRun {
 
     fn check(
         &self,
-        place: &Place,
+        sut: &System,
         before: &Option<Sums>,
         driven: &Driven<BankTally>,
         quiet: bool,
         stop: &AtomicBool,
     ) -> Result<Vec<Check>> {
         let watch = watch(*before, self.tpcb.told(), driven);
-        check(place, self.ledger.tables.design, watch, quiet, stop)
+        check(sut, self.ledger.tables.design, watch, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

@@ -1,14 +1,13 @@
 //! `tenbin age`: data replaced the way years of use would.
 
-use crate::exit::{Answer, Class, Failure, Result};
-use crate::live::{Live, bar};
-use crate::place::{EmbeddedArgs, Place, WhichArgs};
+use crate::exit::{Answer, Result};
+use crate::live::{self, Live, bar};
 use crate::signals;
 use crate::units::bytes;
 use indicatif::HumanCount;
 use tenbin_workload::load::{Share, hold};
 use tenbin_workload::tpch::MARKER;
-use tenbin_workload::tpch::age::{self, AgeError, Aged, TableState};
+use tenbin_workload::tpch::age::{self, Aged, TableState};
 
 /// Replace a share of TPC-H's orders by refresh pairs, vacuum, and show the effect
 #[derive(clap::Args)]
@@ -34,14 +33,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result {
     let stop = signals::stop_flag()?;
-    let which = WhichArgs {
-        dsn: Some(args.dsn.clone()),
-        ..WhichArgs::default()
-    };
-    let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), args.json)?;
+    let sut = live::open_dsn(&args.dsn, args.json)?;
     let mut live = Live::new(args.json);
-    let (schema, mut client) = (place.schema()?, place.server.connect()?);
-    let client_of_lock = place.server.connect()?;
+    let (schema, mut client) = (sut.schema()?, sut.server.connect()?);
+    let client_of_lock = sut.server.connect()?;
     let _hold = hold(
         client_of_lock,
         MARKER,
@@ -115,18 +110,5 @@ fn print(aged: &Aged) {
     }
     if !aged.rows_as_expected {
         println!("the rows do not add up: something else has changed the tables meanwhile");
-    }
-}
-
-impl From<AgeError> for Failure {
-    fn from(error: AgeError) -> Self {
-        let class = match &error {
-            AgeError::Share(_) | AgeError::NotLoaded { .. } | AgeError::UsedUp { .. } => {
-                Class::BadInput
-            }
-            AgeError::Stopped { .. } => Class::Interrupted,
-            AgeError::Refresh { .. } | AgeError::Server { .. } => Class::Environment,
-        };
-        Self::new(class, anyhow::Error::new(error))
     }
 }

@@ -2,9 +2,10 @@
 
 mod reach;
 
+use crate::args::{EmbeddedArgs, WhichArgs};
 use crate::bank::args::{FormArgs, TableArgs};
 use crate::exit::{Answer, Failure, Result};
-use crate::place::{EmbeddedArgs, Place, WhichArgs};
+use crate::live;
 use crate::run::{Command, OutputArgs, Subject, measure, show};
 use crate::script::args::ScriptArgs;
 use crate::script::{self, Asked, Form, Lines, Log, LogOptions, ScriptRun};
@@ -16,6 +17,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, SystemTime};
+use tenbin_lab::{Needs, ServerSpec, System};
 use tenbin_pgbench::Protocol;
 use tenbin_rte::{AfterError, Driven, Ended, Options, Rate, RowSink, Stalls};
 use tenbin_server::Origin;
@@ -281,15 +283,15 @@ pub(crate) fn run(args: &Args) -> Result {
         return Ok(Answer::Yes);
     }
     let asked = args.asked()?;
-    let which = args.reach.which(&args.which)?;
+    let server = args.reach.which(&args.which)?.spec(&args.setup)?;
     if args.data.initialize {
-        return args.initialize(&which);
+        return args.initialize(&server);
     }
     asked.check(args.run.allow_shell)?;
     match args.show.format {
-        Format::Tenbin => args.like_tenbin(&which, asked),
+        Format::Tenbin => args.like_tenbin(server, asked),
         Format::Pgbench => {
-            let (answer, text) = args.like_pgbench(&which, asked)?;
+            let (answer, text) = args.like_pgbench(&server, asked)?;
             print!("{text}");
             Ok(answer)
         }
@@ -298,10 +300,10 @@ pub(crate) fn run(args: &Args) -> Result {
 
 impl DataArgs {
     /// Nothing is made on a server that stays unless -i asks for it.
-    fn refuse_form(&self, place: &Place) -> Result<()> {
+    fn refuse_form(&self, sut: &System) -> Result<()> {
         let asked = self.form.asked();
         match asked.first() {
-            Some((name, _)) if place.server.origin == Origin::Dsn => {
+            Some((name, _)) if sut.server.origin == Origin::Dsn => {
                 let option = name.replace('_', "-");
                 Err(Failure::bad_input(format!(
                     "--{option} says how tables are made, and a run makes none on a server that stays: give it with -i"
@@ -369,47 +371,47 @@ impl Args {
         })
     }
 
-    fn initialize(&self, which: &WhichArgs) -> Result {
-        if which.dsn.is_none() {
+    fn initialize(&self, server: &ServerSpec) -> Result {
+        if !matches!(server, ServerSpec::Dsn(_)) {
             return Err(Failure::bad_input(
                 "-i makes tables on a server that stays; name one (--dsn, -h or a database), or leave out -i: an embedded server has the tables in any case",
             ));
         }
         let _graceful = Graceful::begin();
         let stop = signals::stop_flag()?;
-        let place = Place::open(which, &self.setup, 0, Vec::new(), true)?;
+        let sut = live::open(server, Needs::default(), true)?;
         let scale = self.data.scale.unwrap_or(1);
         let tables = self.data.tables();
-        script::make_tables(&place, scale, &tables, &stop, self.data.quiet)?;
+        script::make_tables(&sut, scale, &tables, &stop, self.data.quiet)?;
         println!("pgbench's tables are made at scale {scale}");
         Ok(Answer::Yes)
     }
 
     /// Tables where they are to be made, the scale, the vacuum.
-    fn prepare(&self, place: &Place, asked: Asked, stop: &AtomicBool) -> Result<ScriptRun> {
+    fn prepare(&self, sut: &System, asked: Asked, stop: &AtomicBool) -> Result<ScriptRun> {
         let quiet = self.show.output.json || self.show.format == Format::Pgbench;
-        self.data.refuse_form(place)?;
+        self.data.refuse_form(sut)?;
         let (given, tables) = (self.data.scale, self.data.tables());
-        let scale = script::ready(place, &asked.program, given, &tables, stop, quiet)?;
+        let scale = script::ready(sut, &asked.program, given, &tables, stop, quiet)?;
         if !self.run.vacuum.no_vacuum {
-            script::vacuum(place, self.run.vacuum.vacuum_all)?;
+            script::vacuum(sut, self.run.vacuum.vacuum_all)?;
         }
         Ok(asked.run(scale))
     }
 
     /// With a run directory and tenbin's table.
-    fn like_tenbin(&self, which: &WhichArgs, asked: Asked) -> Result<Answer> {
+    fn like_tenbin(&self, server: ServerSpec, asked: Asked) -> Result<Answer> {
         let command = Command {
             name: "bench",
             seed: self.run.random_seed,
-            which,
-            setup: &self.setup,
+            server,
             output: &self.show.output,
             connections: self.run.client,
             tablespaces: Vec::<(String, PathBuf)>::new(),
             via: None,
+            isolation: None,
         };
-        let mut ran = measure(command, |place, stop| self.prepare(place, asked, stop))?;
+        let mut ran = measure(command, |sut, stop| self.prepare(sut, asked, stop))?;
         let answer = show(&mut ran, &self.show.output)?;
         if ran.left == 0 || matches!(answer, Answer::Interrupted | Answer::Lost) {
             return Ok(answer);
@@ -421,18 +423,22 @@ impl Args {
     }
 
     /// Nothing but the load, and pgbench's text.
-    fn like_pgbench(&self, which: &WhichArgs, asked: Asked) -> Result<(Answer, String)> {
+    fn like_pgbench(&self, server: &ServerSpec, asked: Asked) -> Result<(Answer, String)> {
         let graceful = Graceful::begin();
         let stop = signals::stop_flag()?;
         let connections = self.run.client + self.run.client / 10 + 8;
-        let place = Place::open(which, &self.setup, connections, Vec::new(), true)?;
-        if place.server.origin != Origin::Dsn {
+        let needs = Needs {
+            connections,
+            ..Needs::default()
+        };
+        let sut = live::open(server, needs, true)?;
+        if sut.server.origin != Origin::Dsn {
             // Whoever took the server for one of their own is told.
-            eprintln!("{}", place.describe());
+            eprintln!("{}", sut.describe());
         }
-        let driven = self.drive(&place, asked, &stop);
-        let version = place.server.version.to_string();
-        let closed = place.close();
+        let driven = self.drive(&sut, asked, &stop);
+        let version = sut.server.version.to_string();
+        let closed = sut.close();
         drop(graceful);
         let (run, driven) = driven?;
         closed?;
@@ -471,12 +477,12 @@ impl Args {
 
     fn drive(
         &self,
-        place: &Place,
+        sut: &System,
         asked: Asked,
         stop: &AtomicBool,
     ) -> Result<(ScriptRun, Driven<ScriptTally>)> {
-        let run = self.prepare(place, asked, stop)?;
-        let _hold = run.hold(place)?;
+        let run = self.prepare(sut, asked, stop)?;
+        let _hold = run.hold(sut)?;
         let options = &run.asked.options;
         let stamped = self.show.progress_timestamp;
         let mut lines = self.show.progress.map(|s| Lines::new(s, stamped, options));
@@ -497,7 +503,7 @@ impl Args {
         };
         let driven = tenbin_rte::drive(
             &run.scripts,
-            &place.server.target,
+            &sut.server.target,
             options,
             log.as_mut().map(|log| log as &mut dyn RowSink<_>),
             &mut progress,

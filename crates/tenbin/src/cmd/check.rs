@@ -1,7 +1,7 @@
 //! `tenbin check`: whether the data are consistent.
 
 use crate::exit::Result;
-use crate::place::{EmbeddedArgs, Place, WhichArgs};
+use crate::live;
 use crate::run::print;
 use crate::{bank, signals, tpcc, tpch};
 use clap::{Parser, Subcommand};
@@ -53,17 +53,13 @@ pub(crate) fn run(args: &Args) -> Result {
     let (Workload::Tpcc(what) | Workload::Tpcb(what) | Workload::Tpca(what) | Workload::Tpch(what)) =
         &args.workload;
     let stop = signals::stop_flag()?;
-    let which = WhichArgs {
-        dsn: Some(what.dsn.clone()),
-        ..WhichArgs::default()
-    };
-    let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), what.json)?;
-    let bank = |design| bank::check(&place, design, None, what.json, &stop);
+    let sut = live::open_dsn(&what.dsn, what.json)?;
+    let bank = |design| bank::check(&sut, design, None, what.json, &stop);
     let checks = match &args.workload {
-        Workload::Tpcc(_) => tpcc::check(&place, what.json, &stop),
+        Workload::Tpcc(_) => tpcc::check(&sut, what.json, &stop),
         Workload::Tpcb(_) => bank(Design::Pgbench),
         Workload::Tpca(_) => bank(Design::TpcA),
-        Workload::Tpch(_) => tpch::check(&place, what.json, &stop),
+        Workload::Tpch(_) => tpch::check(&sut, what.json, &stop),
     }?;
     print(&checks, what.json)
 }

@@ -2,11 +2,11 @@
 
 use crate::bank::args::{Asked, TableArgs};
 use crate::exit::{Answer, Failure, Result};
-use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::tpcc::args::LoadArgs;
-use crate::{bank, signals, tpcc, tpch};
+use crate::{bank, live, signals, tpcc, tpch};
 use clap::{Parser, Subcommand};
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 use tenbin_server::signals::Graceful;
 use tenbin_workload::bank::Design;
 use tenbin_workload::load::counted;
@@ -82,18 +82,18 @@ pub(crate) fn run(args: Args) -> Result {
     let _graceful = Graceful::begin();
     let stop = signals::stop_flag()?;
     match args.workload {
-        Workload::Tpcc(args) => tpcc(args, &stop),
+        Workload::Tpcc(args) => tpcc(&args, &stop),
         Workload::Tpcb(args) => {
             let (asked, tables) = (args.load.size(), &args.load.tables);
-            bank(args.dsn, Design::Pgbench, asked, tables, &stop)
+            bank(&args.dsn, Design::Pgbench, asked, tables, &stop)
         }
         Workload::Tpca(args) => {
             let (asked, tables) = (args.load.size()?, &args.load.tables);
-            bank(args.dsn, Design::TpcA, asked, tables, &stop)
+            bank(&args.dsn, Design::TpcA, asked, tables, &stop)
         }
         Workload::Tpch(args) => {
-            let place = open(args.dsn)?;
-            let meta = tpch::load(&place, &args.load, false, &stop, false)?;
+            let sut = open(&args.dsn)?;
+            let meta = tpch::load(&sut, &args.load, false, &stop, false)?;
             println!(
                 "TPC-H at {} is loaded; check it with: tenbin check tpch --dsn …",
                 meta.describe()
@@ -103,25 +103,15 @@ pub(crate) fn run(args: Args) -> Result {
     }
 }
 
-fn open(dsn: String) -> Result<Place> {
-    let which = WhichArgs {
-        dsn: Some(dsn),
-        ..WhichArgs::default()
-    };
-    let place = Place::open(&which, &EmbeddedArgs::default(), 0, Vec::new(), false)?;
-    eprintln!("{}", place.describe());
-    Ok(place)
+fn open(dsn: &str) -> Result<System> {
+    let sut = live::open_dsn(dsn, false)?;
+    eprintln!("{}", sut.describe());
+    Ok(sut)
 }
 
-fn bank(
-    dsn: String,
-    design: Design,
-    asked: Asked,
-    tables: &TableArgs,
-    stop: &AtomicBool,
-) -> Result {
-    let place = open(dsn)?;
-    let loaded = bank::load(&place, design, asked, tables, false, stop, false)?;
+fn bank(dsn: &str, design: Design, asked: Asked, tables: &TableArgs, stop: &AtomicBool) -> Result {
+    let sut = open(dsn)?;
+    let loaded = bank::load(&sut, design, asked, tables, false, stop, false)?;
     let workload = design.workload();
     println!(
         "{workload} with {} is loaded; run it with: tenbin run {workload} --dsn …",
@@ -130,7 +120,7 @@ fn bank(
     Ok(Answer::Yes)
 }
 
-fn tpcc(args: TpccArgs, stop: &AtomicBool) -> Result {
+fn tpcc(args: &TpccArgs, stop: &AtomicBool) -> Result {
     let (directories, relations) = tpcc::tablespaces(&args.load);
     if let Some((_, directory)) = directories.first() {
         return Err(Failure::bad_input(format!(
@@ -138,8 +128,8 @@ fn tpcc(args: TpccArgs, stop: &AtomicBool) -> Result {
             directory.display()
         )));
     }
-    let place = open(args.dsn)?;
-    let meta = tpcc::load(&place, &args.load, relations, false, stop, false)?;
+    let sut = open(&args.dsn)?;
+    let meta = tpcc::load(&sut, &args.load, relations, false, stop, false)?;
     println!(
         "TPC-C with {} is loaded; run it with: tenbin run tpcc --dsn …",
         counted(meta.warehouses, "warehouse", "warehouses")

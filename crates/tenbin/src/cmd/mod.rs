@@ -2,6 +2,7 @@
 
 pub(crate) mod age;
 pub(crate) mod bench;
+pub(crate) mod bound;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod doctor;

@@ -1,8 +1,8 @@
 //! `tenbin server`: releases at hand, and servers that outlive the command that starts them.
 
+use crate::args::{SetupArgs, SourceArgs};
 use crate::exit::{Answer, Result};
 use crate::live::Live;
-use crate::place::{SetupArgs, SourceArgs};
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -69,8 +69,8 @@ pub(crate) fn run(args: Args) -> Result {
             connections,
         } => {
             let options = Options {
-                source: source.source()?,
-                settings: setup.settings()?,
+                source: source.programs().source()?,
+                settings: setup.settings()?.into_iter().collect(),
                 connections,
                 wal_parent: setup.wal_dir.clone(),
                 progress: progress(),

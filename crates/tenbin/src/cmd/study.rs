@@ -1,8 +1,8 @@
 //! `tenbin study`: experiments of the sources, done again.
 
 use crate::aging::{self, Plan};
+use crate::args::{EmbeddedArgs, SourceArgs};
 use crate::exit::Result;
-use crate::place::{EmbeddedArgs, SourceArgs};
 use clap::Subcommand;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -86,8 +86,7 @@ pub(crate) fn run(args: &Args) -> Result {
         scale: args.scale,
         share: args.share,
         pairs: args.pairs,
-        source: args.source.clone(),
-        setup: args.setup.clone(),
+        server: args.setup.spec(args.source.programs())?,
         out: args.out.clone(),
         quiet: args.json,
     })?;

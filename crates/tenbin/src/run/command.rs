@@ -1,15 +1,18 @@
 //! What every `tenbin run` does around a run: a server before, an answer after.
 
 use super::{OutputArgs, Plan, Ran, Subject, run};
+use crate::args::command_line;
+use crate::cmd::bound::itself;
 use crate::exit::{Answer, Result};
-use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
+use crate::live;
 use crate::signals;
-use crate::via::Via;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::{Needs, ServerSpec, System, ViaSpec};
 use tenbin_record::Run;
 use tenbin_server::signals::Graceful;
+use tenbin_workload::Isolation;
 
 /// Columns of what is printed.
 const WIDTH: usize = 80;
@@ -19,8 +22,7 @@ pub(crate) struct Command<'a> {
     /// The workload's name.
     pub(crate) name: &'static str,
     pub(crate) seed: u64,
-    pub(crate) which: &'a WhichArgs,
-    pub(crate) setup: &'a EmbeddedArgs,
+    pub(crate) server: ServerSpec,
     /// With `--json` nothing goes to standard error on the way.
     pub(crate) output: &'a OutputArgs,
     /// Connections that the load will open.
@@ -28,30 +30,30 @@ pub(crate) struct Command<'a> {
     /// Tablespaces that an embedded server must have: name and directory.
     pub(crate) tablespaces: Vec<(String, PathBuf)>,
     /// A pooler to put between load and server.
-    pub(crate) via: Option<Via>,
+    pub(crate) via: Option<ViaSpec>,
+    /// Isolation level of every transaction; none: the server's default.
+    pub(crate) isolation: Option<Isolation>,
 }
 
 /// Opens the server, runs on it, and leaves it as it was. `prepare` loads what is missing.
 pub(crate) fn measure<S: Subject>(
     command: Command<'_>,
-    prepare: impl FnOnce(&Place, &AtomicBool) -> Result<S>,
+    prepare: impl FnOnce(&System, &AtomicBool) -> Result<S>,
 ) -> Result<Ran> {
     let graceful = Graceful::begin();
     let stop = signals::stop_flag()?;
     // With those for deferred transactions, for loading and for observing.
     let clients = command.connections + command.connections / 10 + 8;
-    let mut place = Place::open(
-        command.which,
-        command.setup,
-        clients + command.via.map_or(0, Via::pool_size),
-        command.tablespaces,
-        command.output.json,
-    )?;
+    let needs = Needs {
+        connections: clients + command.via.map_or(0, |via| via.pool_size),
+        tablespaces: command.tablespaces,
+    };
+    let mut sut = live::open(&command.server, needs, command.output.json)?;
     if let Some(via) = command.via {
-        place.via = Some(via.start(&place.server.target, clients)?);
+        sut.start_pooler(via, clients, command.isolation, &itself())?;
     }
     if !command.output.json {
-        announce(&place);
+        announce(&sut);
     }
     let plan = Plan {
         name: command.name,
@@ -59,7 +61,7 @@ pub(crate) fn measure<S: Subject>(
         out: command.output.out.clone(),
         quiet: command.output.json,
         watch: command.output.watch,
-        command_line: place::command_line(),
+        command_line: command_line(),
     };
     let mut measured = |measured: &Run, directory: &Path| {
         graceful.renew();
@@ -67,17 +69,11 @@ pub(crate) fn measure<S: Subject>(
             print!("{}", terminal(measured, directory));
         }
     };
-    let ran = run(
-        &place,
-        &plan,
-        |place| prepare(place, &stop),
-        &stop,
-        &mut measured,
-    );
-    let closed = place.close();
+    let ran = run(&sut, &plan, |sut| prepare(sut, &stop), &stop, &mut measured);
+    let closed = sut.close();
     drop(graceful);
     let mut ran = ran?;
-    ran.failure = ran.failure.or(closed.err());
+    ran.failure = ran.failure.or(closed.err().map(Into::into));
     Ok(ran)
 }
 
@@ -102,18 +98,18 @@ pub(crate) fn show(ran: &mut Ran, output: &OutputArgs) -> Result<Answer> {
 }
 
 /// What is about to be measured.
-fn announce(place: &Place) {
-    eprintln!("{}", place.describe());
-    if let Some(via) = &place.via {
+fn announce(sut: &System) {
+    eprintln!("{}", sut.describe());
+    if let Some(via) = &sut.via {
         eprintln!("{}", via.describe());
     }
-    for note in &place.server.notes {
+    for note in &sut.server.notes {
         eprintln!("note: {note}");
     }
-    if !place.chosen().is_empty() {
+    if !sut.chosen().is_empty() {
         eprintln!("settings:");
     }
-    for setting in place.chosen() {
+    for setting in sut.chosen() {
         let reason = if setting.reason.is_empty() {
             "given by --set"
         } else {

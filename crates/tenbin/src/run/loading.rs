@@ -1,31 +1,14 @@
 //! Loading as people see it, and what can go wrong.
 
-use crate::exit::{Class, Failure};
 use crate::live::{Live, bar, clock};
-use crate::place::Place;
 use indicatif::HumanCount;
-use tenbin_workload::load::{LoadError, Progress};
-
-impl From<LoadError> for Failure {
-    fn from(error: LoadError) -> Self {
-        let class = match &error {
-            LoadError::Options(_)
-            | LoadError::Unsupported { .. }
-            | LoadError::Space { .. }
-            | LoadError::Complete { .. }
-            | LoadError::Partial { .. }
-            | LoadError::Foreign { .. } => Class::BadInput,
-            LoadError::Stopped(_) => Class::Interrupted,
-            _ => Class::Environment,
-        };
-        Self::new(class, anyhow::Error::new(error))
-    }
-}
+use tenbin_lab::System;
+use tenbin_workload::load::Progress;
 
 /// Free bytes where a server on this machine keeps its data.
-pub(crate) fn available_bytes(place: &Place) -> Option<u64> {
-    let data = place.server.data_directory.as_deref();
-    data.filter(|_| place.server.postmaster_pid.is_some())
+pub(crate) fn available_bytes(sut: &System) -> Option<u64> {
+    let data = sut.server.data_directory.as_deref();
+    data.filter(|_| sut.server.postmaster_pid.is_some())
         .and_then(|path| tenbin_server::space::available_bytes(path).ok())
 }
 

@@ -17,12 +17,12 @@ pub(crate) use transactions::{Finish, Transactions};
 
 use crate::exit::{Answer, Failure, Result};
 use crate::live::PerMinute;
-use crate::place::Place;
 use crate::{result, signals};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
+use tenbin_lab::System;
 use tenbin_record::directory::SAMPLES;
 use tenbin_record::result::{Driver, Heartbeat, RunResult, Statement, Throughput};
 use tenbin_record::run::{self as record, RunInfo, Tenbin};
@@ -64,9 +64,9 @@ pub(crate) trait Subject {
     fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Self::Files>;
     /// Keeps the data as they are loaded, from before the first transaction until they are checked; none where
     /// there are no tables to name.
-    fn hold(&self, place: &Place) -> Result<Option<Hold>>;
+    fn hold(&self, sut: &System) -> Result<Option<Hold>>;
     /// The last thing before the first transaction.
-    fn begin(&self, place: &Place) -> Result<Self::Before>;
+    fn begin(&self, sut: &System) -> Result<Self::Before>;
     /// Holds what was measured against the rules.
     fn judge(&self, driven: &DrivenOf<Self>, files: &Self::Files) -> Judged;
     /// Whether there is anything to check.
@@ -76,7 +76,7 @@ pub(crate) trait Subject {
     /// Checks the data that the run leaves.
     fn check(
         &self,
-        place: &Place,
+        sut: &System,
         before: &Self::Before,
         driven: &DrivenOf<Self>,
         quiet: bool,
@@ -189,9 +189,9 @@ pub(crate) struct Ran {
 /// Loads (`prepare`), drives, judges, saves, checks, and saves what that adds. `measured` is shown a run
 /// whose data are to be checked, and where it will be, when it is saved and the checks begin.
 pub(crate) fn run<S: Subject>(
-    place: &Place,
+    sut: &System,
     plan: &Plan,
-    prepare: impl FnOnce(&Place) -> Result<S>,
+    prepare: impl FnOnce(&System) -> Result<S>,
     stop: &AtomicBool,
     measured: &mut dyn FnMut(&Run, &Path),
 ) -> Result<Ran> {
@@ -202,8 +202,8 @@ pub(crate) fn run<S: Subject>(
         .unwrap_or_else(|| tenbin_record::default_path(plan.name, SystemTime::now(), &id));
     // Before the load: a place that cannot be written to is better known now.
     let mut writer = RunWriter::create(&out)?;
-    let finished = match drive(place, plan, prepare, &writer, stop) {
-        Ok(load) => load.finish(place, plan, &id, writer.path()),
+    let finished = match drive(sut, plan, prepare, &writer, stop) {
+        Ok(load) => load.finish(sut, plan, &id, writer.path()),
         Err(failure) => {
             writer.discard();
             return Err(failure);
@@ -228,7 +228,7 @@ pub(crate) fn run<S: Subject>(
         // The signal that ended the run does not end its checks; the next does.
         stop.store(false, Ordering::Relaxed);
         measured(&run, writer.destination());
-        let checks = subject.check(place, &before, &driven, plan.quiet, stop);
+        let checks = subject.check(sut, &before, &driven, plan.quiet, stop);
         run.result.checks_unfinished = checks.as_ref().err().map(ToString::to_string);
         checked = checks.map(|checks| run.result.checks = checks);
         run.result.throughput = earned(&unqualified, &run.result);
@@ -274,13 +274,13 @@ struct Finished<S: Subject> {
 
 /// Loads and drives: up to the end of this nothing is measured if something fails.
 fn drive<S: Subject>(
-    place: &Place,
+    sut: &System,
     plan: &Plan,
-    prepare: impl FnOnce(&Place) -> Result<S>,
+    prepare: impl FnOnce(&System) -> Result<S>,
     writer: &RunWriter,
     stop: &AtomicBool,
 ) -> Result<DrivenLoad<S>> {
-    let subject = prepare(place)?;
+    let subject = prepare(sut)?;
     if stop.load(Ordering::Relaxed) {
         return Err(signals::interrupted(
             "before the run began: nothing was measured",
@@ -292,11 +292,11 @@ fn drive<S: Subject>(
         .into_iter()
         .map(|kind| kind.name)
         .collect();
-    let hold = subject.hold(place)?;
+    let hold = subject.hold(sut)?;
     let mut files = subject.files(writer, &kinds)?;
-    let before = subject.begin(place)?;
-    let database_size_bytes = database_size(place)?;
-    let watched = watch::watch(place, &subject, &kinds, &mut files, writer, plan, stop)?;
+    let before = subject.begin(sut)?;
+    let database_size_bytes = database_size(sut)?;
+    let watched = watch::watch(sut, &subject, &kinds, &mut files, writer, plan, stop)?;
     Ok(DrivenLoad {
         subject,
         before,
@@ -309,7 +309,7 @@ fn drive<S: Subject>(
 
 impl<S: Subject> DrivenLoad<S> {
     /// Judges, and closes the files. `directory`: what is written to.
-    fn finish(self, place: &Place, plan: &Plan, id: &str, directory: &Path) -> Finished<S> {
+    fn finish(self, sut: &System, plan: &Plan, id: &str, directory: &Path) -> Finished<S> {
         let (subject, driven) = (self.subject, self.watched.driven);
         let mut judged = subject.judge(&driven, &self.files);
         if subject.options().after_error == AfterError::GoOn {
@@ -327,7 +327,7 @@ impl<S: Subject> DrivenLoad<S> {
         let recorded = files.and(samples.map(drop).map_err(Failure::from));
         let mut outcome = result::result(&driven, judged, Vec::new());
         outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
-        let mut server = place.record();
+        let mut server = sut.record();
         server.database_size_bytes = self.database_size_bytes;
         let run = Run {
             schema: RUN_SCHEMA.to_owned(),
@@ -337,8 +337,8 @@ impl<S: Subject> DrivenLoad<S> {
             run: info(id, plan, options, &driven, recorded.as_ref().err()),
             workload: subject.describe(),
             server,
-            via: place.via.as_ref().map(|via| via.record.clone()),
-            host: tenbin_observe::describe(&used_paths(place, directory)),
+            via: sut.via.as_ref().map(|via| via.record.clone()),
+            host: tenbin_observe::describe(&used_paths(sut, directory)),
             driver,
             timeline: result::timeline(&driven.timeline, &driven.kinds),
             observation: Some(result::per_transaction(self.watched.observation, &driven)),
@@ -455,25 +455,25 @@ fn info<T: Tally>(
 }
 
 /// What the run uses, for the description of its disks.
-pub(crate) fn used_paths(place: &Place, directory: &Path) -> Vec<(String, PathBuf)> {
+pub(crate) fn used_paths(sut: &System, directory: &Path) -> Vec<(String, PathBuf)> {
     let mut used = vec![("run directory".to_owned(), directory.to_owned())];
-    used.extend(server_paths(place));
+    used.extend(server_paths(sut));
     used
 }
 
 /// What the server uses, if it is on this machine.
-pub(crate) fn server_paths(place: &Place) -> Vec<(String, PathBuf)> {
-    if place.server.postmaster_pid.is_none() {
+pub(crate) fn server_paths(sut: &System) -> Vec<(String, PathBuf)> {
+    if sut.server.postmaster_pid.is_none() {
         return Vec::new();
     }
-    let data = place.server.data_directory.iter();
+    let data = sut.server.data_directory.iter();
     data.map(|data| ("data".to_owned(), data.clone()))
-        .chain(place.server.placement.iter().cloned())
+        .chain(sut.server.placement.iter().cloned())
         .collect()
 }
 
-fn database_size(place: &Place) -> Result<Option<u64>> {
-    let row = place
+fn database_size(sut: &System) -> Result<Option<u64>> {
+    let row = sut
         .server
         .connect()?
         .query_one("SELECT pg_database_size(current_database())", &[])?;

@@ -1,15 +1,15 @@
 //! Driving a load while observing machine and server.
 
 use super::{DrivenOf, Plan, Subject};
-use crate::exit::{Class, Failure, Result};
+use crate::exit::Result;
 use crate::live::RunView;
-use crate::place::Place;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use tenbin_lab::System;
 use tenbin_observe::Observer;
 use tenbin_record::{Observation, RunWriter, SampleWriter};
-use tenbin_rte::{DriveError, Options, Phase, Progress, Statements};
+use tenbin_rte::{Options, Phase, Progress, Statements};
 
 /// What came of it.
 pub(super) struct Watched<S: Subject + ?Sized> {
@@ -20,7 +20,7 @@ pub(super) struct Watched<S: Subject + ?Sized> {
 
 /// Drives while observing.
 pub(super) fn watch<S: Subject>(
-    place: &Place,
+    sut: &System,
     subject: &S,
     kinds: &[String],
     files: &mut S::Files,
@@ -33,13 +33,13 @@ pub(super) fn watch<S: Subject>(
     let shared = Arc::clone(&samples);
     let observer = Observer::start(
         tenbin_observe::Options {
-            target: place.server.target.clone(),
-            postmaster_pid: place.server.postmaster_pid,
-            via: place.via.as_ref().map(|via| tenbin_observe::Via {
+            target: sut.server.target.clone(),
+            postmaster_pid: sut.server.postmaster_pid,
+            via: sut.via.as_ref().map(|via| tenbin_observe::Via {
                 pid: via.pid(),
                 admin: via.admin(),
             }),
-            used: super::server_paths(place),
+            used: super::server_paths(sut),
             syscalls: plan.watch.syscalls(),
             profile: plan.watch.profile(directory.path()),
         },
@@ -58,7 +58,7 @@ pub(super) fn watch<S: Subject>(
         duration: options.duration,
         now: Phase::Connecting,
     };
-    let via = place.via.as_ref();
+    let via = sut.via.as_ref();
     let options = Options {
         statements: match via {
             Some(via) if via.record.statements_each_time => Statements::SentEachTime,
@@ -68,7 +68,7 @@ pub(super) fn watch<S: Subject>(
     };
     let driven = tenbin_rte::drive(
         subject.workload(),
-        via.map_or(&place.server.target, |via| &via.target),
+        via.map_or(&sut.server.target, |via| &via.target),
         &options,
         Some(files),
         &mut |progress| {
@@ -114,15 +114,5 @@ impl Phases<'_> {
             _ => {}
         }
         self.now = progress.phase;
-    }
-}
-
-impl From<DriveError> for Failure {
-    fn from(error: DriveError) -> Self {
-        let class = match error {
-            DriveError::Options(_) => Class::BadInput,
-            _ => Class::Environment,
-        };
-        Self::new(class, anyhow::Error::new(error))
     }
 }

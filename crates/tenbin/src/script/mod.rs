@@ -14,9 +14,9 @@ pub(crate) use progress::Lines;
 pub(crate) use text::{Form, text};
 
 use crate::exit::{Class, Failure, Result};
-use crate::place::Place;
 use crate::run::{Judged, Subject, Transactions};
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 use tenbin_pgbench::{CommandKind, Problem, Program, Protocol};
 use tenbin_record::result::Statement;
 use tenbin_record::run::{self as record, Kind};
@@ -26,12 +26,6 @@ use tenbin_workload::audit::verdict;
 use tenbin_workload::bank::{self, Design};
 use tenbin_workload::load::{Hold, Share, hold};
 use tenbin_workload::script::{CommandCounts, ScriptTally, Scripts, names};
-
-impl From<tenbin_pgbench::Error> for Failure {
-    fn from(error: tenbin_pgbench::Error) -> Self {
-        Self::new(Class::BadInput, anyhow::Error::new(error))
-    }
-}
 
 /// What is asked of scripts, by whichever command.
 #[derive(Debug, Clone)]
@@ -117,8 +111,8 @@ impl Subject for ScriptRun {
         Transactions::create(directory, kinds)
     }
 
-    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
-        let mut client = place.server.connect()?;
+    fn hold(&self, sut: &System) -> Result<Option<Hold>> {
+        let mut client = sut.server.connect()?;
         let Some(schema) = current_schema(&mut client)? else {
             return Ok(None);
         };
@@ -127,7 +121,7 @@ impl Subject for ScriptRun {
         Ok(Some(held))
     }
 
-    fn begin(&self, _: &Place) -> Result<()> {
+    fn begin(&self, _: &System) -> Result<()> {
         Ok(())
     }
 
@@ -145,7 +139,7 @@ impl Subject for ScriptRun {
 
     fn check(
         &self,
-        _: &Place,
+        _: &System,
         (): &(),
         _: &Driven<ScriptTally>,
         _: bool,

@@ -3,10 +3,10 @@
 use crate::bank;
 use crate::bank::args::{Asked, FormArgs, TableArgs};
 use crate::exit::{Failure, Result};
-use crate::place::Place;
 use postgres::Client;
 use postgres::error::SqlState;
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 use tenbin_pgbench::{BUILTINS, Program};
 use tenbin_server::Origin;
 use tenbin_workload::bank::{Design, Existing, Ran, Size, inspect, mark_ran};
@@ -29,7 +29,7 @@ pub(crate) fn plain_tables() -> TableArgs {
 
 /// Makes pgbench's tables; those that are there are dropped only if tenbin made them and that is asked for.
 pub(crate) fn make_tables(
-    place: &Place,
+    sut: &System,
     scale: u32,
     tables: &TableArgs,
     stop: &AtomicBool,
@@ -39,7 +39,7 @@ pub(crate) fn make_tables(
         size: Size::pgbench(scale),
         explicit: true,
     };
-    bank::load(place, Design::Pgbench, asked, tables, false, stop, quiet)?;
+    bank::load(sut, Design::Pgbench, asked, tables, false, stop, quiet)?;
     Ok(())
 }
 
@@ -56,8 +56,8 @@ fn existing(client: &mut Client) -> Result<Vec<String>> {
 /// Vacuums the two small tables, if they are there, as pgbench does before it begins, and with
 /// `accounts` the large one, too. The history keeps its rows, which pgbench removes. What cannot be
 /// vacuumed, on a standby for one, is run on as it is.
-pub(crate) fn vacuum(place: &Place, accounts: bool) -> Result<()> {
-    let mut client = place.server.connect()?;
+pub(crate) fn vacuum(sut: &System, accounts: bool) -> Result<()> {
+    let mut client = sut.server.connect()?;
     let there = existing(&mut client)?;
     for (table, command) in [
         ("pgbench_branches", "VACUUM"),
@@ -88,8 +88,8 @@ pub(super) fn current_schema(client: &mut Client) -> Result<Option<String>> {
 }
 
 /// Notes in the marker of tables that tenbin made what is about to run, for whoever checks them.
-fn note(place: &Place, program: &Program) -> Result<()> {
-    let mut client = place.server.connect()?;
+fn note(sut: &System, program: &Program) -> Result<()> {
+    let mut client = sut.server.connect()?;
     let Some(schema) = current_schema(&mut client)? else {
         return Ok(());
     };
@@ -126,21 +126,21 @@ fn note(place: &Place, program: &Program) -> Result<()> {
 /// Makes the tables on a server of our own, and gives the scale: that of the data where a built-in
 /// script says how to find it out, else as given.
 pub(crate) fn ready(
-    place: &Place,
+    sut: &System,
     program: &Program,
     given: Option<u32>,
     tables: &TableArgs,
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<u32> {
-    if place.server.origin != Origin::Dsn {
-        make_tables(place, given.unwrap_or(1), tables, stop, quiet)?;
+    if sut.server.origin != Origin::Dsn {
+        make_tables(sut, given.unwrap_or(1), tables, stop, quiet)?;
     }
-    note(place, program)?;
+    note(sut, program)?;
     if !program.uses_builtin() {
         return Ok(given.unwrap_or(1));
     }
-    let mut client = place.server.connect()?;
+    let mut client = sut.server.connect()?;
     if !existing(&mut client)?
         .iter()
         .any(|name| name == "pgbench_branches")

@@ -1,16 +1,15 @@
 //! Loading what is missing, refusing what is not ours, checking what is there.
 
 use super::args::LoadArgs;
-use crate::exit::{Class, Failure, Result};
+use crate::exit::{Failure, Result};
 use crate::live::Live;
-use crate::place::Place;
 use crate::run::{cores, loading, recorded};
 use postgres::NoTls;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 use tenbin_record::Check;
-use tenbin_workload::check::CheckError;
 use tenbin_workload::load::counted;
 use tenbin_workload::tpcc::Rules;
 use tenbin_workload::tpcc::checks;
@@ -20,12 +19,12 @@ use tenbin_workload::tpcc::load::{self, Existing, LoadOptions, Meta};
 pub(crate) fn tablespaces(args: &LoadArgs) -> (Vec<(String, PathBuf)>, BTreeMap<String, String>) {
     let mut made: Vec<(String, PathBuf)> = Vec::new();
     let mut relations = BTreeMap::new();
-    for (relation, place) in &args.tablespace {
-        if !place.starts_with('/') {
-            relations.insert(relation.clone(), place.clone());
+    for (relation, sut) in &args.tablespace {
+        if !sut.starts_with('/') {
+            relations.insert(relation.clone(), sut.clone());
             continue;
         }
-        let directory = PathBuf::from(place);
+        let directory = PathBuf::from(sut);
         let known = made
             .iter()
             .find(|(_, at)| *at == directory)
@@ -42,15 +41,15 @@ pub(crate) fn tablespaces(args: &LoadArgs) -> (Vec<(String, PathBuf)>, BTreeMap<
 
 /// Loads TPC-C, or (`reuse`) takes what an earlier load left.
 pub(crate) fn load(
-    place: &Place,
+    sut: &System,
     args: &LoadArgs,
     relations: BTreeMap<String, String>,
     reuse: bool,
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<Meta> {
-    let schema = place.schema()?;
-    let mut client = place.server.connect()?;
+    let schema = sut.schema()?;
+    let mut client = sut.server.connect()?;
     if reuse && !args.replace {
         match load::inspect(&mut client, &schema)? {
             Existing::Complete(meta)
@@ -78,12 +77,12 @@ pub(crate) fn load(
         tablespaces: relations,
         schema,
         replace: args.replace,
-        available_bytes: loading::available_bytes(place),
+        available_bytes: loading::available_bytes(sut),
         ..LoadOptions::default()
     };
     let what = counted(options.warehouses, "warehouse", "warehouses");
     let mut show = loading::Show::new(what, quiet);
-    let config = place.server.target.config();
+    let config = sut.server.target.config();
     let loaded = load::load(&options, || config.connect(NoTls), stop, &mut |progress| {
         show.update(progress);
     })?;
@@ -92,27 +91,16 @@ pub(crate) fn load(
 }
 
 /// Checks the data against the consistency conditions.
-pub(crate) fn check(place: &Place, quiet: bool, stop: &AtomicBool) -> Result<Vec<Check>> {
+pub(crate) fn check(sut: &System, quiet: bool, stop: &AtomicBool) -> Result<Vec<Check>> {
     let mut live = Live::new(quiet);
     live.step("checking the data …");
-    let config = place.server.target.config();
+    let config = sut.server.target.config();
     let results = checks::check(
-        &place.schema()?,
+        &sut.schema()?,
         &Rules::default(),
         cores(),
         || config.connect(NoTls),
         stop,
     )?;
     Ok(results.into_iter().map(recorded).collect())
-}
-
-impl From<CheckError> for Failure {
-    fn from(error: CheckError) -> Self {
-        let class = match &error {
-            CheckError::Threads(_) | CheckError::NotLoaded { .. } => Class::BadInput,
-            CheckError::Stopped => Class::Interrupted,
-            CheckError::Connect(_) | CheckError::Server { .. } => Class::Environment,
-        };
-        Self::new(class, anyhow::Error::new(error))
-    }
 }

@@ -5,10 +5,10 @@ use super::measured::measured;
 use super::sink::Files;
 use crate::exit::Result;
 use crate::live::PerMinute;
-use crate::place::Place;
 use crate::run::{Judged, Subject};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use tenbin_lab::System;
 use tenbin_record::result::Throughput;
 use tenbin_record::run::{self as record, Kind};
 use tenbin_record::{AuditItem, Check, RunWriter};
@@ -32,14 +32,14 @@ pub(crate) struct TpccRun {
 
 /// Loads what is missing and settles how it will be driven.
 pub(crate) fn prepare(
-    place: &Place,
+    sut: &System,
     load: &LoadArgs,
     drive: &DriveArgs,
     stop: &AtomicBool,
     quiet: bool,
 ) -> Result<TpccRun> {
     let (_, relations) = super::tablespaces(load);
-    let meta = super::load(place, load, relations, true, stop, quiet)?;
+    let meta = super::load(sut, load, relations, true, stop, quiet)?;
     let terminals = drive.terminals(meta.warehouses)?;
     let mut tpcc = Tpcc::new(meta.warehouses, load.seed, meta.c);
     tpcc.mix = drive
@@ -48,7 +48,7 @@ pub(crate) fn prepare(
     tpcc.isolation = drive.client.isolation();
     tpcc.procedures = drive.procedures;
     if tpcc.procedures {
-        let mut client = place.server.connect()?;
+        let mut client = sut.server.connect()?;
         for definition in procedures::definitions(&tpcc.statements) {
             client.batch_execute(&definition)?;
         }
@@ -86,15 +86,15 @@ impl Subject for TpccRun {
         Files::create(directory, kinds, self.meta.warehouses)
     }
 
-    fn hold(&self, place: &Place) -> Result<Option<Hold>> {
+    fn hold(&self, sut: &System) -> Result<Option<Hold>> {
         // The conditions hold whoever else runs transactions of TPC-C.
-        let (client, schema) = (place.server.connect()?, place.schema()?);
+        let (client, schema) = (sut.server.connect()?, sut.schema()?);
         let held = hold(client, MARKER, &schema, Share::Shared, "tenbin run tpcc")?;
         Ok(Some(held))
     }
 
-    fn begin(&self, place: &Place) -> Result<()> {
-        Ok(mark_ran(&mut place.server.connect()?, &place.schema()?)?)
+    fn begin(&self, sut: &System) -> Result<()> {
+        Ok(mark_ran(&mut sut.server.connect()?, &sut.schema()?)?)
     }
 
     fn judge(&self, driven: &Driven<TpccTally>, files: &Files) -> Judged {
@@ -117,13 +117,13 @@ impl Subject for TpccRun {
 
     fn check(
         &self,
-        place: &Place,
+        sut: &System,
         (): &(),
         _: &Driven<TpccTally>,
         quiet: bool,
         stop: &AtomicBool,
     ) -> Result<Vec<Check>> {
-        super::check(place, quiet, stop)
+        super::check(sut, quiet, stop)
     }
 
     fn describe(&self) -> record::Workload {

@@ -1,9 +1,8 @@
 //! The power and the throughput test, from a server to a run directory.
 
 use super::args::{LoadArgs, TestArgs};
-use crate::exit::{Answer, Class, Failure, Result};
-use crate::live::{Live, bar, clock};
-use crate::place::{self, EmbeddedArgs, Place, WhichArgs};
+use crate::exit::{Answer, Failure, Result};
+use crate::live::{self, Live, bar, clock};
 use crate::run::{Ran, WatchArgs, save, server_paths, used_paths};
 use crate::signals;
 use postgres::NoTls;
@@ -12,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
+use tenbin_lab::{Needs, ServerSpec, System};
 use tenbin_observe::Observer;
 use tenbin_record::result::{
     AuditItem, Driver, RunResult, Throughput, Timeline, Times, Transaction, Verdict,
@@ -21,14 +21,13 @@ use tenbin_record::tpch::{self as record, Execution, Tpch};
 use tenbin_record::{Observation, RUN_SCHEMA, Run, RunWriter, time};
 use tenbin_server::signals::Graceful;
 use tenbin_workload::load::{Share, hold};
-use tenbin_workload::tpch::test::{self, Executed, Test, TestError, TestOptions, Tested, What};
+use tenbin_workload::tpch::test::{self, Executed, Test, TestOptions, Tested, What};
 use tenbin_workload::tpch::{self, metric};
 use tenbin_workload::tpch::{QUERIES, Scale};
 
 /// What the command line said.
 pub(crate) struct Command<'a> {
-    pub(crate) which: &'a WhichArgs,
-    pub(crate) setup: &'a EmbeddedArgs,
+    pub(crate) server: ServerSpec,
     pub(crate) load: &'a LoadArgs,
     pub(crate) test: &'a TestArgs,
     pub(crate) out: Option<PathBuf>,
@@ -45,25 +44,29 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
     let out = out.unwrap_or_else(|| tenbin_record::default_path("tpch", SystemTime::now(), &id));
     let mut writer = RunWriter::create(&out)?;
     let streams = command.test.streams_most();
-    let place = Place::open(command.which, command.setup, streams + 8, Vec::new(), quiet)?;
+    let needs = Needs {
+        connections: streams + 8,
+        ..Needs::default()
+    };
+    let sut = live::open(&command.server, needs, quiet)?;
     if !quiet {
-        eprintln!("{}", place.describe());
+        eprintln!("{}", sut.describe());
     }
-    let meta = super::load(&place, command.load, true, &stop, quiet)?;
+    let meta = super::load(&sut, command.load, true, &stop, quiet)?;
     let options = TestOptions {
-        schema: place.schema()?,
+        schema: sut.schema()?,
         streams: command.test.streams(meta.scale),
         seed: command.test.seed,
     };
     let _hold = hold(
-        place.server.connect()?,
+        sut.server.connect()?,
         tpch::MARKER,
         &options.schema,
         Share::Exclusive,
         "tenbin run tpch",
     )?;
     let at = SystemTime::now();
-    let (tested, observation) = match observed(&place, &options, &writer, command, &stop) {
+    let (tested, observation) = match observed(&sut, &options, &writer, command, &stop) {
         Ok(observed) => observed,
         Err(failure) => {
             writer.discard();
@@ -86,12 +89,12 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
             measured_s,
             interrupted: false,
             interrupted_by: None,
-            command_line: place::command_line(),
+            command_line: crate::args::command_line(),
         },
         workload: describe(&tested, &options),
-        server: place.record(),
+        server: sut.record(),
         via: None,
-        host: tenbin_observe::describe(&used_paths(&place, writer.path())),
+        host: tenbin_observe::describe(&used_paths(&sut, writer.path())),
         driver: driver(&options, &observation),
         result: result(&tested, &options, measured_s),
         timeline: Timeline::default(),
@@ -103,7 +106,7 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
         Ok(directory) => (directory, Ok(())),
         Err(error) => (partial, Err(error.into())),
     };
-    let closed = place.close();
+    let closed = sut.close().map_err(Failure::from);
     Ok(Ran {
         failure: saved.and(named).and(closed).err(),
         shown: false,
@@ -116,7 +119,7 @@ pub(crate) fn measure(command: &Command<'_>) -> Result<Ran> {
 
 /// Runs the tests while somebody watches.
 fn observed(
-    place: &Place,
+    sut: &System,
     options: &TestOptions,
     directory: &RunWriter,
     command: &Command<'_>,
@@ -127,10 +130,10 @@ fn observed(
     let shared = Arc::clone(&samples);
     let observer = Observer::start(
         tenbin_observe::Options {
-            target: place.server.target.clone(),
-            postmaster_pid: place.server.postmaster_pid,
+            target: sut.server.target.clone(),
+            postmaster_pid: sut.server.postmaster_pid,
             via: None,
-            used: server_paths(place),
+            used: server_paths(sut),
             syscalls: command.watch.syscalls(),
             profile: command.watch.profile(directory.path()),
         },
@@ -143,7 +146,7 @@ fn observed(
     )?;
     observer.expect_interval(Instant::now());
     observer.begin_interval();
-    let config = place.server.target.config();
+    let config = sut.server.target.config();
     let mut view = View::new(options, command.quiet);
     let tested = test::run(options, || config.connect(NoTls), stop, &mut |executed| {
         view.update(executed);
@@ -381,19 +384,4 @@ fn audit(scale: Scale, options: &TestOptions) -> Vec<AuditItem> {
             "fewer were asked for",
         ),
     ]
-}
-
-impl From<TestError> for Failure {
-    fn from(error: TestError) -> Self {
-        let class = match &error {
-            TestError::Streams(_) | TestError::NotLoaded { .. } | TestError::UsedUp { .. } => {
-                Class::BadInput
-            }
-            TestError::Stopped => Class::Interrupted,
-            TestError::Query { .. } | TestError::Refresh(_) | TestError::Server { .. } => {
-                Class::Environment
-            }
-        };
-        Self::new(class, anyhow::Error::new(error))
-    }
 }

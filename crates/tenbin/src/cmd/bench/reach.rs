@@ -1,7 +1,7 @@
 //! Which server `tenbin bench` runs on, in libpq's words.
 
+use crate::args::WhichArgs;
 use crate::exit::{Failure, Result};
-use crate::place::WhichArgs;
 use tenbin_wire::conninfo::with_open;
 
 /// An existing server, in libpq's words.

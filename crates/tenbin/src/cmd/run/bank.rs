@@ -1,14 +1,14 @@
 //! `tenbin run tpcb`, `tpca` and `mix`, which share their tables and most of their options.
 
+use crate::args::{EmbeddedArgs, ViaArgs, WhichArgs};
 use crate::bank::args::{
     MixDriveArgs, PgbenchArgs, SeedArgs, TpcaDriveArgs, TpcaLoadArgs, TpcbDriveArgs,
 };
 use crate::bank::{prepare_mix, prepare_tpca, prepare_tpcb};
 use crate::exit::Result;
-use crate::place::{EmbeddedArgs, Place, WhichArgs};
 use crate::run::{ClientArgs, Command, OutputArgs, Subject, measure, show};
-use crate::via::ViaArgs;
 use std::sync::atomic::AtomicBool;
+use tenbin_lab::System;
 
 /// Where to run, what to load, how to drive it, what to keep of it.
 #[derive(clap::Args)]
@@ -80,7 +80,7 @@ pub(super) fn mix(args: &Mix) -> Result {
 
 /// Loads what is missing, and says what is to be driven and how: server, tables, load, seed, a flag that is
 /// set to stop, whether to show no progress.
-type Prepare<L, D, S> = fn(&Place, &L, &D, u64, &AtomicBool, bool) -> Result<S>;
+type Prepare<L, D, S> = fn(&System, &L, &D, u64, &AtomicBool, bool) -> Result<S>;
 
 impl<L: clap::Args, D: clap::Args> BankArgs<L, D> {
     fn run<S: Subject>(
@@ -94,15 +94,15 @@ impl<L: clap::Args, D: clap::Args> BankArgs<L, D> {
         let command = Command {
             name,
             seed,
-            which: &self.which,
-            setup: &self.setup,
+            server: self.which.spec(&self.setup)?,
             output: &self.output,
             connections: client.connections(terminals)?,
             tablespaces: Vec::new(),
-            via: self.via.under(client.isolation()),
+            via: self.via.via,
+            isolation: Some(client.isolation()),
         };
-        let mut ran = measure(command, |place, stop| {
-            prepare(place, &self.load, &self.drive, seed, stop, self.output.json)
+        let mut ran = measure(command, |sut, stop| {
+            prepare(sut, &self.load, &self.drive, seed, stop, self.output.json)
         })?;
         show(&mut ran, &self.output)
     }

@@ -1,11 +1,10 @@
 //! `tenbin run script`, and `tenbin run FILE` for short.
 
+use crate::args::{EmbeddedArgs, ViaArgs, WhichArgs};
 use crate::exit::{Failure, Result};
-use crate::place::{EmbeddedArgs, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
 use crate::script::args::ScriptArgs;
 use crate::script::{self, Asked};
-use crate::via::ViaArgs;
 use clap::{Parser, Subcommand as _};
 use std::time::Duration;
 use tenbin_pgbench::Protocol;
@@ -127,17 +126,17 @@ pub(super) fn run(args: &Args) -> Result {
     let command = Command {
         name: "script",
         seed: load.seed,
-        which: &args.which,
-        setup: &args.setup,
+        server: args.which.spec(&args.setup)?,
         output: &args.output,
         connections: load.clients,
         tablespaces: Vec::new(),
         via: args.via.via,
+        isolation: None,
     };
     let quiet = args.output.json;
-    let mut ran = measure(command, |place, stop| {
+    let mut ran = measure(command, |sut, stop| {
         let scale = script::ready(
-            place,
+            sut,
             &asked.program,
             load.scale,
             &script::plain_tables(),

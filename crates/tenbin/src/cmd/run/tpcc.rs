@@ -1,11 +1,10 @@
 //! `tenbin run tpcc`.
 
+use crate::args::{EmbeddedArgs, ViaArgs, WhichArgs};
 use crate::exit::Result;
-use crate::place::{EmbeddedArgs, WhichArgs};
 use crate::run::{Command, OutputArgs, measure, show};
 use crate::tpcc::args::{DriveArgs, LoadArgs};
 use crate::tpcc::{self, prepare};
-use crate::via::ViaArgs;
 
 /// TPC-C, revision 5.11 (derived from it, and unaudited)
 #[derive(clap::Args)]
@@ -43,15 +42,15 @@ pub(super) fn run(args: &Args) -> Result {
     let command = Command {
         name: "tpcc",
         seed: args.load.seed,
-        which: &args.which,
-        setup: &args.setup,
+        server: args.which.spec(&args.setup)?,
         output: &args.output,
         connections,
         tablespaces,
-        via: args.via.under(args.drive.client.isolation()),
+        via: args.via.via,
+        isolation: Some(args.drive.client.isolation()),
     };
-    let mut ran = measure(command, |place, stop| {
-        prepare(place, &args.load, &args.drive, stop, args.output.json)
+    let mut ran = measure(command, |sut, stop| {
+        prepare(sut, &args.load, &args.drive, stop, args.output.json)
     })?;
     show(&mut ran, &args.output)
 }

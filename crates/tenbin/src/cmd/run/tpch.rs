@@ -1,7 +1,7 @@
 //! `tenbin run tpch`.
 
+use crate::args::{EmbeddedArgs, WhichArgs};
 use crate::exit::Result;
-use crate::place::{EmbeddedArgs, WhichArgs};
 use crate::run::{OutputArgs, show};
 use crate::tpch::args::{LoadArgs, TestArgs};
 use crate::tpch::{Command, measure};
@@ -33,8 +33,7 @@ Exit status: 0 done; 2 bad input; 3 the environment lacks something or a query f
 
 pub(super) fn run(args: &Args) -> Result {
     let mut ran = measure(&Command {
-        which: &args.which,
-        setup: &args.setup,
+        server: args.which.spec(&args.setup)?,
         load: &args.load,
         test: &args.test,
         out: args.output.out.clone(),

@@ -1,7 +1,6 @@
 //! `tenbin trace record`: every request to a disk, until it is told to end.
 
 use crate::exit::{Answer, Failure, Result};
-use crate::place;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -51,7 +50,7 @@ pub(crate) struct Args {
 }
 
 fn ring(text: &str) -> std::result::Result<u64, String> {
-    place::size_bytes(text).ok_or_else(|| {
+    tenbin_lab::size_bytes(text).ok_or_else(|| {
         format!(
             "{text} is not a size; write 65536, 64kB or 32MB (units: B, kB, MB, GB, TB, spelled so)"
         )
@@ -259,7 +258,7 @@ pub(crate) fn trace_of(
             duration_s: finished.duration_s,
             ended_by: ending.by.to_owned(),
             interrupted: ending.interrupted,
-            command_line: place::command_line(),
+            command_line: crate::args::command_line(),
             command_status: ending.command_status,
             ring_bytes: options.ring_bytes,
         },

@@ -1,11 +1,11 @@
-//! What a pooler is told, in the words of each.
+//! The configuration of each pooler.
 
-use crate::exit::{Failure, Result};
+use crate::{Error, Result};
 use std::net::SocketAddr;
 use tenbin_wire::{Address, Target};
 
-/// The same for every pooler.
-pub(super) struct Told<'a> {
+/// What every pooler is configured with.
+pub(super) struct Settings<'a> {
     pub(super) listen: SocketAddr,
     /// What clients must know.
     pub(super) password: String,
@@ -16,7 +16,7 @@ pub(super) struct Told<'a> {
     pub(super) isolation: Option<&'static str>,
 }
 
-impl Told<'_> {
+impl Settings<'_> {
     /// The server as `libpq` takes it, with values quoted as the pooler reads them.
     fn conninfo(&self, quoted: fn(&str) -> String) -> Result<String> {
         let (host, port) = match self.server.addresses.first() {
@@ -26,7 +26,7 @@ impl Told<'_> {
                 let directory = socket.parent().unwrap_or(socket);
                 (directory.display().to_string(), port.into_owned())
             }
-            None => return Err(Failure::bad_input("--via: the server has no address")),
+            None => return Err(Error::NoAddress),
         };
         let mut words = vec![
             format!("host={}", quoted(&host)),
@@ -64,9 +64,7 @@ impl Told<'_> {
     pub(super) fn pgbouncer(&self, users: &str, prepares: bool) -> Result<String> {
         let mut parameters = self.server.parameters.iter().map(|(name, _)| name.as_str());
         if let Some(name) = parameters.find(|name| *name != "application_name") {
-            return Err(Failure::bad_input(format!(
-                "--via pgbouncer: PgBouncer does not hand on the start-up parameter {name} of the connection string or the environment (PGOPTIONS, PGTZ, …); set it for the user (ALTER ROLE … SET …), or use --via tpmonitor"
-            )));
+            return Err(Error::StartUpParameter(name.to_owned()));
         }
         // It hands no start-up parameter on, and a client's SET stays on whichever server that was.
         let isolation = self.isolation.map_or(String::new(), |level| {

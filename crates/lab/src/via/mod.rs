@@ -4,23 +4,20 @@
 //! loopback address, asks for a password made for this run, and ends with this process, however that
 //! ends. Its configuration is in memory that it inherits: nothing is written anywhere.
 
-mod bound;
 mod config;
 
-pub(crate) use bound::Args as BoundArgs;
-pub(crate) use bound::run as run_bound;
-
-use crate::exit::{Class, Failure, Result};
-use clap::Args;
-use config::Told;
+use crate::{Error, Result};
+use config::Settings;
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 use tenbin_record::run as record;
 use tenbin_server::Account;
@@ -33,61 +30,29 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// The first release of `PgBouncer` that knows prepared statements under transaction pooling.
 const PGBOUNCER_PREPARES: (u32, u32) = (1, 21);
 
-/// What stands between load and server.
-#[derive(Args, Debug, Clone, Default)]
-pub(crate) struct ViaArgs {
-    /// Put a pooler between load and server, with N server connections: tpmonitor, tpmonitor=N, pgbouncer, pgbouncer=N [default of N: 20]
-    #[arg(long, value_name = "POOLER[=N]")]
-    pub(crate) via: Option<Via>,
+/// A pooler between load and server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ViaSpec {
+    /// Which.
+    pub pooler: Pooler,
+    /// Connections to the server that it opens at most, 1 to 100000.
+    #[serde(default = "default_pool_size")]
+    pub pool_size: u32,
 }
 
-/// A pooler to start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Via {
-    pooler: Pooler,
-    /// Server connections.
-    pool_size: u32,
-    /// Isolation level of every transaction; none: the server's default.
-    isolation: Option<Isolation>,
+fn default_pool_size() -> u32 {
+    ViaSpec::POOL_SIZE
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pooler {
+/// Poolers that tenbin starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pooler {
     /// tenbin's own.
     TpMonitor,
     /// The machine's.
     PgBouncer,
-}
-
-impl FromStr for Via {
-    type Err = String;
-
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        let (name, size) = text.split_once('=').unwrap_or((text, "20"));
-        let pooler = match name {
-            "tpmonitor" => Pooler::TpMonitor,
-            "pgbouncer" => Pooler::PgBouncer,
-            _ => return Err("give tpmonitor or pgbouncer, and behind = the number of server connections: tpmonitor=20".into()),
-        };
-        match size.parse() {
-            Ok(pool_size @ 1..=100_000) => Ok(Self {
-                pooler,
-                pool_size,
-                isolation: None,
-            }),
-            _ => Err(format!(
-                "{size} server connections: give a number from 1 to 100000"
-            )),
-        }
-    }
-}
-
-impl ViaArgs {
-    /// With this level for every transaction.
-    pub(crate) fn under(&self, isolation: Isolation) -> Option<Via> {
-        let isolation = Some(isolation);
-        self.via.map(|via| Via { isolation, ..via })
-    }
 }
 
 impl Pooler {
@@ -101,53 +66,63 @@ impl Pooler {
 
 /// A pooler that runs; it ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Between {
+pub struct RunningPooler {
     child: Child,
     /// How terminals reach it.
-    pub(crate) target: Target,
-    pub(crate) record: record::Via,
+    pub target: Target,
+    /// What `run.json` says about it.
+    pub record: record::Via,
     /// What it reads its configuration from.
     _memory: Vec<OwnedFd>,
 }
 
-impl Via {
-    /// Connections to the server that are opened through it.
-    pub(crate) fn pool_size(self) -> u32 {
-        self.pool_size
-    }
+impl ViaSpec {
+    /// Connections to the server where nothing else is said.
+    pub const POOL_SIZE: u32 = 20;
 
-    /// Starts it in front of `server`, for `clients` at most.
-    pub(crate) fn start(self, server: &Target, clients: u32) -> Result<Between> {
+    /// Starts it in front of `server`, for `clients` at most, every transaction at `isolation` (the server's
+    /// default when `None`). `tenbin`: the program of the command `tenbin`, which has the TP monitor and runs
+    /// either pooler so that it ends with this process.
+    ///
+    /// # Errors
+    /// A pooler that is not installed, does not start, or cannot take what the connection string asks for.
+    pub fn start(
+        self,
+        server: &Target,
+        clients: u32,
+        isolation: Option<Isolation>,
+        tenbin: &Path,
+    ) -> Result<RunningPooler> {
         let listen = free_address()?;
-        let told = Told {
+        let settings = Settings {
             listen,
             password: password()?,
             pool_size: self.pool_size,
             clients,
             server,
-            isolation: self.isolation.map(Isolation::name),
+            isolation: isolation.map(Isolation::name),
         };
         let (program, version) = match self.pooler {
-            Pooler::TpMonitor => (itself(), env!("CARGO_PKG_VERSION").to_owned()),
+            Pooler::TpMonitor => (tenbin.to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
             Pooler::PgBouncer => pgbouncer()?,
         };
         let mut memory = Vec::new();
         let arguments = match self.pooler {
             Pooler::TpMonitor => {
-                let config = in_memory(&mut memory, &told.tpmonitor()?)?;
+                let config = in_memory(&mut memory, &settings.tpmonitor()?)?;
                 vec!["tpmonitor".to_owned(), "--config".to_owned(), config]
             }
             Pooler::PgBouncer => {
-                let users = in_memory(&mut memory, &told.userlist())?;
+                let users = in_memory(&mut memory, &settings.userlist())?;
                 vec![in_memory(
                     &mut memory,
-                    &told.pgbouncer(&users, prepares(&version))?,
+                    &settings.pgbouncer(&users, prepares(&version))?,
                 )?]
             }
         };
-        let said = in_memory_file()?;
+        let output = in_memory_file()?;
         let child = self
-            .command()
+            .command(tenbin)
             .arg("bound")
             .arg(std::process::id().to_string())
             .arg(&program)
@@ -155,22 +130,22 @@ impl Via {
             // Out of the terminal's reach: Ctrl-C is for the run.
             .process_group(0)
             .stdin(Stdio::null())
-            .stdout(said.try_clone()?)
-            .stderr(said.try_clone()?)
+            .stdout(output.try_clone()?)
+            .stderr(output.try_clone()?)
             .spawn()?;
         let mut target = Target {
             addresses: vec![Address::Tcp(listen)],
-            password: Some(told.password.clone()),
+            password: Some(settings.password.clone()),
             ..server.clone()
         };
         if self.pooler == Pooler::TpMonitor
-            && let Some(level) = told.isolation
+            && let Some(level) = settings.isolation
         {
             // Clients that ask for the same at their start share servers that have it.
             let name = "default_transaction_isolation".to_owned();
             target.parameters.push((name, level.to_owned()));
         }
-        let mut between = Between {
+        let mut pooler = RunningPooler {
             child,
             target,
             record: record::Via {
@@ -183,15 +158,15 @@ impl Via {
             },
             _memory: memory,
         };
-        between.wait_until_ready(said)?;
-        Ok(between)
+        pooler.wait_until_ready(output)?;
+        Ok(pooler)
     }
 
     /// `PgBouncer` refuses to run as root, as a server does.
-    fn command(self) -> Command {
+    fn command(self, tenbin: &Path) -> Command {
         let mut command = match self.pooler {
-            Pooler::TpMonitor => Command::new(itself()),
-            Pooler::PgBouncer => Account::for_server().command(&itself()),
+            Pooler::TpMonitor => Command::new(tenbin),
+            Pooler::PgBouncer => Account::for_server().command(tenbin),
         };
         // It is told which server; libpq's variables (PGHOSTADDR, PGSERVICE) could lead it to another.
         for (name, _) in std::env::vars_os() {
@@ -203,14 +178,16 @@ impl Via {
     }
 }
 
-impl Between {
+impl RunningPooler {
     /// Its process.
-    pub(crate) fn pid(&self) -> u32 {
+    #[must_use]
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Its database of its own, which answers `SHOW POOLS`. tpmonitor has one by this name, too.
-    pub(crate) fn admin(&self) -> Target {
+    #[must_use]
+    pub fn admin(&self) -> Target {
         Target {
             database: "pgbouncer".to_owned(),
             parameters: Vec::new(),
@@ -219,7 +196,8 @@ impl Between {
     }
 
     /// One line for people.
-    pub(crate) fn describe(&self) -> String {
+    #[must_use]
+    pub fn describe(&self) -> String {
         let record::Via {
             name,
             version,
@@ -236,7 +214,7 @@ impl Between {
         format!("through {name} {version} at {address}, {pool_size} server connections{statements}")
     }
 
-    fn wait_until_ready(&mut self, mut said: File) -> Result<()> {
+    fn wait_until_ready(&mut self, mut output: File) -> Result<()> {
         let started = Instant::now();
         let mut config = self.admin().config();
         config.connect_timeout(START_LIMIT);
@@ -250,8 +228,8 @@ impl Between {
                 continue;
             }
             let mut text = String::new();
-            said.rewind()?;
-            said.read_to_string(&mut text)?;
+            output.rewind()?;
+            output.read_to_string(&mut text)?;
             let last: Vec<&str> = text.lines().rev().take(5).collect();
             let last: Vec<&str> = last.into_iter().rev().collect();
             let what = ended.map_or_else(
@@ -263,25 +241,21 @@ impl Between {
                 },
                 |status| format!("ended at its start ({status})"),
             );
-            return Err(Failure::new(
-                Class::Environment,
-                anyhow::anyhow!("{} {what}; it said:\n{}", self.record.name, last.join("\n")),
-            ));
+            return Err(Error::Pooler {
+                pooler: self.record.name.clone(),
+                what,
+                output: last.join("\n"),
+            });
         }
     }
 }
 
-impl Drop for Between {
+impl Drop for RunningPooler {
     fn drop(&mut self) {
         // It keeps nothing that would have to be saved.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// This program, whatever became of its file and whoever may not enter its directory.
-pub(crate) fn itself() -> PathBuf {
-    PathBuf::from("/proc/self/exe")
 }
 
 /// An address that was free a moment ago.
@@ -319,12 +293,7 @@ fn pgbouncer() -> Result<(PathBuf, String)> {
         .chain([PathBuf::from("/usr/sbin")])
         .map(|directory| directory.join("pgbouncer"))
         .find(|program| program.is_file())
-        .ok_or_else(|| {
-            Failure::new(
-                Class::Environment,
-                anyhow::anyhow!("--via pgbouncer: there is no pgbouncer in PATH or /usr/sbin; install it (Debian: apt install pgbouncer), or use --via tpmonitor"),
-            )
-        })?;
+        .ok_or(Error::NoPgBouncer)?;
     let printed = Command::new(&program).arg("--version").output()?.stdout;
     let printed = String::from_utf8_lossy(&printed);
     let version = printed
@@ -341,33 +310,27 @@ fn prepares(version: &str) -> bool {
     numbers.next().zip(numbers.next()) >= Some(PGBOUNCER_PREPARES)
 }
 
+/// Becomes `program`, which ends when this process's parent `parent` does: how a pooler is started, so that
+/// even a tenbin that was killed leaves none. Returns only if that fails.
+#[must_use]
+pub fn become_bound(parent: i32, program: &Path, arguments: &[OsString]) -> Error {
+    // Kept across `exec`, since no user changes with it.
+    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return std::io::Error::from(error).into();
+    }
+    // A parent that ended before the line above has left this to another.
+    if getppid() != Pid::from_raw(parent) {
+        return Error::ParentEnded(parent);
+    }
+    Error::Execute {
+        program: program.to_owned(),
+        source: Command::new(program).args(arguments).exec(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn poolers_have_a_name_and_a_size() {
-        let via = |pooler, pool_size| {
-            let isolation = None;
-            Ok(Via {
-                pooler,
-                pool_size,
-                isolation,
-            })
-        };
-        assert_eq!("tpmonitor".parse(), via(Pooler::TpMonitor, 20));
-        assert_eq!("pgbouncer=5".parse(), via(Pooler::PgBouncer, 5));
-        for bad in [
-            "",
-            "odyssey",
-            "tpmonitor=0",
-            "tpmonitor=x",
-            "pgbouncer=",
-            "pgbouncer=-1",
-        ] {
-            assert!(bad.parse::<Via>().is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn the_first_version_with_prepared_statements() {
