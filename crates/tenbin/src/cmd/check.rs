@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Workload {
-    /// The twelve conditions of clause 3.3.2, and three more that they do not cover
+    /// The twelve conditions of clause 3.3.2, and tenbin's own for columns that they leave out
     #[command(
         after_help = "Example:\n  tenbin check tpcc --dsn postgres://me@localhost/bench\n\nExit status: 0 all checks passed; 1 one failed."
     )]

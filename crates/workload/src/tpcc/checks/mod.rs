@@ -1,11 +1,11 @@
-//! Consistency: the twelve conditions of clause 3.3.2, and three more that they do not cover.
+//! Consistency: the twelve conditions of clause 3.3.2, and tenbin's own for what they do not cover.
 //!
 //! All checks read one snapshot, over several connections, in set-based SQL:
 //! warehouses are dealt out in groups, and every table is read once for all the
 //! conditions that it takes part in.
 
 use super::load::{self, Existing, Meta};
-use super::population::stock_quantities;
+use super::population::{items, stock_quantities};
 use super::rules::Rules;
 use crate::check::{CheckError, CheckResult, Verdict, server, stoppable};
 use crate::load::quoted;
@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 
 const ORDERS: &str = include_str!("orders.sql");
 const PRICES: &str = include_str!("prices.sql");
+const ITEMS: &str = include_str!("items.sql");
 const COUNTERS: &str = include_str!("counters.sql");
 const QUANTITIES: &str = include_str!("quantities.sql");
 
@@ -27,7 +28,7 @@ const GROUP: u32 = 16;
 const WORK_MEM: &str = "64MB";
 
 /// Condition, title and clause of every check, in the order of their numbers in the statements.
-const CHECKS: [(&str, &str, &str); 15] = [
+const CHECKS: [(&str, &str, &str); 20] = [
     ("1", "W_YTD = sum(D_YTD)", "3.3.2.1"),
     ("2", "D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID)", "3.3.2.2"),
     (
@@ -71,6 +72,23 @@ const CHECKS: [(&str, &str, &str); 15] = [
         "S_QUANTITY follows from its first value and S_YTD",
         "2.4.2.2",
     ),
+    ("A4", "C_PAYMENT_CNT = rows of HISTORY", "2.5.2.2"),
+    (
+        "A5",
+        "C_DELIVERY_CNT = orders delivered since loading",
+        "2.7.4.2",
+    ),
+    (
+        "A6",
+        "C_SINCE and loaded dates = the load's; later dates follow it",
+        "4.3.3.1",
+    ),
+    ("A7", "ITEM = the rows loaded", "4.3.3.1"),
+    (
+        "A8",
+        "O_ALL_LOCAL = 1 if and only if every order line is local",
+        "2.4.2.2",
+    ),
 ];
 
 /// Position of condition 11 in [`CHECKS`].
@@ -81,8 +99,10 @@ const ELEVENTH: usize = 10;
 enum Task {
     /// A2, over all warehouses.
     Counters,
-    /// Conditions 1 to 12 and A1, over a group.
+    /// Conditions 1 to 12, A1, A4 to A6 and A8, over a group.
     Group(u32, u32),
+    /// A7.
+    Items,
     /// A3, over one warehouse.
     Quantities(u32),
 }
@@ -178,6 +198,7 @@ fn deal(meta: &Meta, threads: u32) -> Vec<Task> {
         .filter(|_| meta.ran)
         .chain(groups)
         .chain(std::iter::once(Task::Counters).filter(|_| !meta.ran))
+        .chain(std::iter::once(Task::Items))
         .chain((1..=meta.warehouses).map(Task::Quantities))
         .collect()
 }
@@ -234,6 +255,7 @@ struct Found {
 struct Statements {
     orders: Statement,
     prices: Statement,
+    items: Statement,
     counters: Statement,
     quantities: Statement,
 }
@@ -243,8 +265,9 @@ impl Statements {
         use postgres::types::Type;
         const INT: Type = Type::INT4;
         Ok(Self {
-            orders: client.prepare_typed(ORDERS, &[INT, INT, INT, Type::INT8])?,
+            orders: client.prepare_typed(ORDERS, &[INT, INT, INT, Type::INT8, INT, INT])?,
             prices: client.prepare_typed(PRICES, &[INT, INT, INT])?,
+            items: client.prepare(ITEMS)?,
             counters: client.prepare_typed(COUNTERS, &[INT])?,
             quantities: client.prepare_typed(QUANTITIES, &[INT, Type::INT2_ARRAY, INT, INT])?,
         })
@@ -294,10 +317,26 @@ impl Shared<'_> {
                 let (first, last) = (int(first), int(last));
                 let districts = i32::from(rules.districts_per_warehouse);
                 let eleventh = (!self.meta.ran).then(|| i64::from(rules.first_open_order()) - 1);
-                let parameters: [&(dyn ToSql + Sync); 4] = [&first, &last, &districts, &eleventh];
+                let first_open = int(rules.first_open_order());
+                let parameters: [&(dyn ToSql + Sync); 6] = [
+                    &first,
+                    &last,
+                    &districts,
+                    &eleventh,
+                    &first_open,
+                    &first_order,
+                ];
                 let mut rows = client.query(&statements.orders, &parameters)?;
                 rows.extend(client.query(&statements.prices, &[&first, &last, &first_order])?);
                 Ok(rows)
+            }
+            Task::Items => {
+                let loaded: Vec<_> = items(rules, self.meta.seed).collect();
+                let images: Vec<i32> = loaded.iter().map(|item| int(item.image)).collect();
+                let cents: Vec<i32> = loaded.iter().map(|item| item.price_cents).collect();
+                let names: Vec<&str> = loaded.iter().map(|item| &*item.name).collect();
+                let data: Vec<&str> = loaded.iter().map(|item| &*item.data).collect();
+                client.query(&statements.items, &[&images, &cents, &names, &data])
             }
             Task::Quantities(warehouse) => {
                 let loaded: Vec<i16> = stock_quantities(rules, self.meta.seed, warehouse)

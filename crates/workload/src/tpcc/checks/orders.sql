@@ -1,9 +1,14 @@
--- Conditions 1 to 12 for warehouses $1 to $2, each table read once but for history (twice).
+-- Conditions 1 to 12, A4 to A6 and A8 for warehouses $1 to $2, each table read once but for history (twice).
 -- $3: districts of a warehouse. $4: what condition 11 demands, NULL when transactions have run.
-WITH lines AS (
+-- $5 and $6: first order that was open after loading, and first that a run entered.
+WITH loaded AS (
+    SELECT started_at AS at FROM tenbin_load
+), lines AS (
     SELECT ol_w_id AS w, ol_d_id AS d, ol_o_id AS o,
            count(*) AS lines, count(ol_delivery_d) AS delivered,
-           sum(ol_amount) FILTER (WHERE ol_delivery_d IS NOT NULL) AS amount
+           sum(ol_amount) FILTER (WHERE ol_delivery_d IS NOT NULL) AS amount,
+           min(ol_delivery_d) AS first_date, max(ol_delivery_d) AS last_date,
+           count(*) FILTER (WHERE ol_supply_w_id <> ol_w_id) AS remote
     FROM order_line
     WHERE ol_w_id BETWEEN $1 AND $2
     GROUP BY 1, 2, 3
@@ -12,11 +17,13 @@ WITH lines AS (
     FROM new_order
     WHERE no_w_id BETWEEN $1 AND $2
 ), entered AS (
-    SELECT o_w_id AS w, o_d_id AS d, o_id AS o, o_c_id AS c, o_carrier_id AS carrier, o_ol_cnt AS cnt
+    SELECT o_w_id AS w, o_d_id AS d, o_id AS o, o_c_id AS c, o_carrier_id AS carrier, o_ol_cnt AS cnt,
+           o_entry_d AS entry, o_all_local AS all_local
     FROM orders
     WHERE o_w_id BETWEEN $1 AND $2
 ), ord AS (
-    SELECT w, d, o, e.c, e.carrier, e.cnt, coalesce(l.lines, 0) AS lines, l.delivered, l.amount,
+    SELECT w, d, o, e.c, e.carrier, e.cnt, e.entry, e.all_local, coalesce(l.lines, 0) AS lines, l.delivered,
+           l.amount, l.first_date, l.last_date, coalesce(l.remote, 0) AS remote,
            e.c IS NOT NULL AS is_order, open.o IS NOT NULL AS is_open
     FROM entered e
     FULL JOIN lines l USING (w, d, o)
@@ -48,16 +55,27 @@ WITH lines AS (
     LEFT JOIN warehouse ON w_id = w
     GROUP BY w, w_ytd
 ), cust AS (
-    SELECT w, d, c, c_balance, c_ytd_payment, coalesce(amount, 0) AS amount, coalesce(paid, 0) AS paid
+    SELECT w, d, c, c_balance, c_ytd_payment, c_payment_cnt, c_delivery_cnt, c_since,
+           coalesce(amount, 0) AS amount, coalesce(deliveries, 0) AS deliveries,
+           coalesce(paid, 0) AS paid, coalesce(payments, 0) AS payments,
+           coalesce(loaded_payments, 0) AS loaded_payments, first_payment, last_payment
     FROM (
-        SELECT c_w_id AS w, c_d_id AS d, c_id AS c, c_balance, c_ytd_payment
+        SELECT c_w_id AS w, c_d_id AS d, c_id AS c, c_balance, c_ytd_payment, c_payment_cnt,
+               c_delivery_cnt, c_since
         FROM customer
         WHERE c_w_id BETWEEN $1 AND $2
     ) AS customer
-    FULL JOIN (SELECT w, d, c, sum(amount) AS amount FROM ord WHERE is_order GROUP BY 1, 2, 3) AS bought
-        USING (w, d, c)
     FULL JOIN (
-        SELECT h_c_w_id AS w, h_c_d_id AS d, h_c_id AS c, sum(h_amount) AS paid
+        SELECT w, d, c, sum(amount) AS amount,
+               count(*) FILTER (WHERE carrier IS NOT NULL AND o >= $5) AS deliveries
+        FROM ord
+        WHERE is_order
+        GROUP BY 1, 2, 3
+    ) AS bought USING (w, d, c)
+    FULL JOIN (
+        SELECT h_c_w_id AS w, h_c_d_id AS d, h_c_id AS c, sum(h_amount) AS paid, count(*) AS payments,
+               count(*) FILTER (WHERE h_date = (SELECT at FROM loaded)) AS loaded_payments,
+               min(h_date) AS first_payment, max(h_date) AS last_payment
         FROM history
         WHERE h_c_w_id BETWEEN $1 AND $2
         GROUP BY 1, 2, 3
@@ -106,6 +124,35 @@ WITH lines AS (
     SELECT 12, w, d, c, format('customer (%s, %s, %s): c_balance %s, c_ytd_payment %s, delivered %s',
                                w, d, c, c_balance, c_ytd_payment, amount)
     FROM cust WHERE c_balance + c_ytd_payment IS DISTINCT FROM amount
+    UNION ALL
+    SELECT 16, w, d, c, format('customer (%s, %s, %s): c_payment_cnt %s, rows of history %s',
+                               w, d, c, c_payment_cnt, payments)
+    FROM cust WHERE c_payment_cnt IS DISTINCT FROM payments
+    UNION ALL
+    SELECT 17, w, d, c, format('customer (%s, %s, %s): c_delivery_cnt %s, orders delivered since loading %s',
+                               w, d, c, c_delivery_cnt, deliveries)
+    FROM cust WHERE c_delivery_cnt IS DISTINCT FROM deliveries
+    UNION ALL
+    SELECT 18, w, d, c, format('customer (%s, %s, %s): c_since %s, %s rows of history of the load at %s; h_date from %s to %s',
+                               w, d, c, c_since, loaded_payments, at, first_payment, last_payment)
+    FROM cust, loaded
+    WHERE c_since IS DISTINCT FROM at OR loaded_payments <> 1 OR first_payment IS DISTINCT FROM at
+       OR last_payment > statement_timestamp()
+    UNION ALL
+    SELECT 18, w, d, o, format('order (%s, %s, %s): o_entry_d %s, but the load was at %s, the check is at %s',
+                               w, d, o, entry, at, statement_timestamp())
+    FROM ord, loaded
+    WHERE is_order AND (entry < at OR entry > CASE WHEN o < $6 THEN at ELSE statement_timestamp() END)
+    UNION ALL
+    SELECT 18, w, d, o, format('order (%s, %s, %s): ol_delivery_d from %s to %s, but the load was at %s, the check is at %s',
+                               w, d, o, first_date, last_date, at, statement_timestamp())
+    FROM ord, loaded
+    WHERE is_order AND (first_date <> last_date OR first_date < at
+                        OR last_date > CASE WHEN o < $5 THEN at ELSE statement_timestamp() END)
+    UNION ALL
+    SELECT 20, w, d, o, format('order (%s, %s, %s): o_all_local %s, but %s of %s order lines from another warehouse',
+                               w, d, o, all_local, remote, lines)
+    FROM ord WHERE is_order AND all_local <> (remote = 0)::integer
 )
 SELECT condition, count(*), array_agg(says ORDER BY place) FILTER (WHERE place <= 10)
 FROM (

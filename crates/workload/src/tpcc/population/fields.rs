@@ -33,19 +33,35 @@ impl Row<'_> {
         self
     }
 
-    /// Random text of 26 to 50 characters, with `ORIGINAL` somewhere in it if
-    /// `original` (clause 4.3.3.1).
+    /// [`data`], as a column.
     #[inline]
     pub(super) fn data(&mut self, stream: &mut Stream, original: bool) -> &mut Self {
-        const MARK: &[u8] = b"ORIGINAL";
-        let length = stream.uniform(26, 50);
-        self.length(length);
-        let start = self.0.len();
-        text::ALPHANUMERIC.append(stream, length as usize, self.0);
-        if original {
-            let at = start + stream.uniform(0, length - 8) as usize;
-            self.0[at..at + MARK.len()].copy_from_slice(MARK);
-        }
-        self
+        self.text(&data(stream, original))
     }
+}
+
+/// An item's name: random text of 14 to 24 characters (clause 4.3.3.1).
+pub(super) fn name(stream: &mut Stream) -> String {
+    let length = stream.uniform(14, 24);
+    alphanumeric(stream, length)
+}
+
+/// Random text of 26 to 50 characters, with `ORIGINAL` somewhere in it if
+/// `original` (clause 4.3.3.1).
+pub(super) fn data(stream: &mut Stream, original: bool) -> String {
+    const MARK: &str = "ORIGINAL";
+    let length = stream.uniform(26, 50);
+    let mut text = alphanumeric(stream, length);
+    if original {
+        let at = stream.uniform(0, length - 8) as usize;
+        text.replace_range(at..at + MARK.len(), MARK);
+    }
+    text
+}
+
+fn alphanumeric(stream: &mut Stream, length: u32) -> String {
+    let mut text = Vec::with_capacity(length as usize + 8);
+    text::ALPHANUMERIC.append(stream, length as usize, &mut text);
+    // All of the alphabet is ASCII.
+    String::from_utf8(text).unwrap_or_default()
 }

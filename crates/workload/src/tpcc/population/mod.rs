@@ -96,6 +96,33 @@ pub fn stock_quantities(rules: &Rules, seed: u64, warehouse: u32) -> impl Iterat
     (0..rules.items).map(move |_| stream.uniform(10, 100))
 }
 
+/// A row of `item` but for its key.
+pub struct Item {
+    /// `I_IM_ID`.
+    pub image: u32,
+    /// `I_PRICE`, cents.
+    pub price_cents: i32,
+    /// `I_NAME`.
+    pub name: String,
+    /// `I_DATA`.
+    pub data: String,
+}
+
+/// All items, from item 1 on.
+pub fn items(rules: &Rules, seed: u64) -> impl Iterator<Item = Item> {
+    let mut stream = Stream::new(seed, Purpose::Item, 0, 0);
+    let mut originals = Marks::new(rules.original_share, rules.items);
+    (0..rules.items).map(move |_| {
+        let original = originals.next(&mut stream);
+        Item {
+            image: stream.uniform(1, 10_000),
+            price_cents: rows::drawn(&mut stream, 100, 10_000),
+            name: fields::name(&mut stream),
+            data: fields::data(&mut stream, original),
+        }
+    })
+}
+
 /// Marks a share of a known number of rows, every choice of them being as likely as
 /// any other (Knuth, TAOCP 2, 3.4.2, algorithm S). The share is met exactly.
 struct Marks {

@@ -1,7 +1,7 @@
 //! What stands in the rows of each table (clause 4.3.3.1).
 
 use super::text::{ALPHANUMERIC, DIGITS, LETTERS};
-use super::{Marks, Population, stock_quantities};
+use super::{Marks, Population, items, stock_quantities};
 use crate::load::{Batch, Row};
 use crate::random::{Purpose, Stream};
 use crate::tpcc::names::LastName;
@@ -13,15 +13,11 @@ impl Population {
     where
         F: FnMut(&[u8], u64) -> Written<E>,
     {
-        let mut stream = self.stream(Purpose::Item, 0, 0);
-        let mut originals = Marks::new(self.rules.original_share, self.rules.items);
-        for id in 1..=self.rules.items {
-            let original = originals.next(&mut stream);
+        for (id, item) in (1..).zip(items(&self.rules, self.seed)) {
             let mut row = batch.row(5)?;
-            row.int(id).int(stream.uniform(1, 10_000));
-            row.numeric(drawn(&mut stream, 100, 10_000), 2);
-            row.random(&mut stream, &ALPHANUMERIC, 14, 24);
-            row.data(&mut stream, original);
+            row.int(id).int(item.image);
+            row.numeric(item.price_cents, 2);
+            row.text(&item.name).text(&item.data);
         }
         Ok(())
     }
@@ -247,7 +243,7 @@ impl Population {
 
 /// A decimal drawn from `low..=high`, both scaled and below 2³¹.
 #[inline]
-fn drawn(stream: &mut Stream, low: u32, high: u32) -> i32 {
+pub(super) fn drawn(stream: &mut Stream, low: u32, high: u32) -> i32 {
     i32::try_from(stream.uniform(low, high)).unwrap_or(i32::MAX)
 }
 
