@@ -36,6 +36,7 @@ fn files() -> Result<Vec<(String, String)>> {
     for (name, text) in tenbin_record::schemas()
         .into_iter()
         .chain(tenbin_study::schemas())
+        .chain(tenbin_model::schemas())
     {
         files.push((format!("docs/schema/{name}"), text));
     }

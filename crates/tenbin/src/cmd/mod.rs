@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod load;
+pub(crate) mod model;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod server;

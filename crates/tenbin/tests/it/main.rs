@@ -12,6 +12,7 @@ mod bench;
 mod command;
 mod faults;
 mod kept;
+mod model;
 mod service;
 mod study;
 mod tpch;
