@@ -19,6 +19,16 @@ pub enum Error {
         /// What the kernel said.
         source: std::io::Error,
     },
+    /// A file of the configuration cannot be written.
+    #[error("could not write {}: {source}; choose another `{setting}`", path.display())]
+    File {
+        /// What names it.
+        setting: &'static str,
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the kernel said.
+        source: std::io::Error,
+    },
     /// The log of the queue cannot be written.
     #[error("could not write the log of the queue to {}: {source}; choose another `queue_log`", path.display())]
     QueueLog {

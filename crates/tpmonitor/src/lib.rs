@@ -34,9 +34,9 @@ mod statements;
 mod tls;
 
 pub use config::{
-    Auth, ChannelBinding, Class, ClientTls, Config, ConfigError, Database, Listen, Lookup, Place,
-    Pooling, ReadFrom, Route, RouteError, Rules, Secret, ServerTls, SessionState, TlsMode,
-    UserRules, Wants,
+    Auth, ChannelBinding, Class, ClientTls, Config, ConfigError, Database, Limit, Listen, Lookup,
+    Place, Pooling, ReadFrom, Route, RouteError, Rules, Secret, ServerTls, SessionState,
+    TimeLimits, TlsMode, TlsVersions, UserRules, Wants,
 };
 pub use error::Error;
 pub use monitor::{Handle, Monitor, Reread, Successor};

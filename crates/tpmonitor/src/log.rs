@@ -1,7 +1,10 @@
-//! Lines to standard error: a time, a level, what happened, and to whom, as `key=value`.
+//! Lines to standard error, and to a file if there is one: a time, a level, what happened, and to whom, as `key=value`.
 
 use std::fmt::{self, Write as _};
+use std::fs::File;
 use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How much a line matters.
@@ -22,6 +25,16 @@ impl fmt::Display for Level {
     }
 }
 
+/// The file, for all monitors of the process.
+static FILE: Mutex<Option<File>> = Mutex::new(None);
+
+/// Appends what is logged from now on to this file, too. One that has been moved is made again.
+pub(crate) fn append_to(path: &Path) -> std::io::Result<()> {
+    let file = File::options().append(true).create(true).open(path)?;
+    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    Ok(())
+}
+
 /// Writes one line. A standard error that is gone is no reason to stop.
 pub(crate) fn line(level: Level, what: &str, about: &[(&str, &dyn fmt::Display)]) {
     let mut text = format!("{} {level} {what}", Utc(SystemTime::now()));
@@ -37,6 +50,9 @@ pub(crate) fn line(level: Level, what: &str, about: &[(&str, &dyn fmt::Display)]
     }
     text.push('\n');
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    if let Some(file) = &mut *FILE.lock().unwrap_or_else(PoisonError::into_inner) {
+        let _ = file.write_all(text.as_bytes());
+    }
 }
 
 /// A moment as RFC 3339 with milliseconds.

@@ -47,15 +47,19 @@ pub(crate) enum Severity {
     Error,
     /// The session is over.
     Fatal,
+    /// It is a remark, and no error.
+    Notice,
 }
 
-/// `ErrorResponse`.
+/// `ErrorResponse`, or `NoticeResponse`.
 pub(crate) fn error(out: &mut Vec<u8>, severity: Severity, sqlstate: &str, text: &str) {
     let severity = match severity {
         Severity::Error => "ERROR",
         Severity::Fatal => "FATAL",
+        Severity::Notice => "NOTICE",
     };
-    message(out, b'E', |out| {
+    let tag = if severity == "NOTICE" { b'N' } else { b'E' };
+    message(out, tag, |out| {
         for (field, value) in [
             (b'S', severity),
             (b'V', severity),

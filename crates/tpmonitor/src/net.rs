@@ -14,8 +14,10 @@ use rustix::net::{
     socket_with, sockopt,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::Permissions;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use tenbin_wire::{Address, Outbox};
 
@@ -342,7 +344,7 @@ pub(crate) fn tune(fd: &OwnedFd) {
 }
 
 /// Opens a listening socket.
-pub(crate) fn listen(at: &Listen) -> io::Result<OwnedFd> {
+pub(crate) fn listen(at: &Listen, socket_mode: Option<u32>) -> io::Result<OwnedFd> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     match at {
         Listen::Tcp(name) => {
@@ -365,6 +367,9 @@ pub(crate) fn listen(at: &Listen) -> io::Result<OwnedFd> {
             clear_dead_socket(path);
             let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
             rustix::net::bind(&fd, &SocketAddrUnix::new(path)?)?;
+            if let Some(mode) = socket_mode {
+                std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+            }
             rustix::net::listen(&fd, BACKLOG)?;
             Ok(fd)
         }
@@ -388,10 +393,10 @@ mod tests {
     #[test]
     fn both_families_can_be_listened_to_at_one_port() {
         use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-        let four = listen(&Listen::Tcp((Ipv4Addr::UNSPECIFIED, 0).into())).unwrap();
+        let four = listen(&Listen::Tcp((Ipv4Addr::UNSPECIFIED, 0).into()), None).unwrap();
         let name = rustix::net::getsockname(&four).unwrap();
         let port = SocketAddr::try_from(name).unwrap().port();
-        let both = listen(&Listen::Tcp((Ipv6Addr::UNSPECIFIED, port).into()));
+        let both = listen(&Listen::Tcp((Ipv6Addr::UNSPECIFIED, port).into()), None);
         // A machine may have no IPv6.
         let without = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::AFNOSUPPORT);
         assert!(both.is_ok() || both.is_err_and(|error| without(&error)));

@@ -1,8 +1,8 @@
 //! The configuration as TOML.
 
 use super::{
-    Auth, Class, ClientTls, Config, Database, Lookup, Pooling, ReadFrom, Route, RouteError, Rules,
-    Secret, SessionState, TlsMode, UserRules, userlist,
+    Auth, Class, ClientTls, Config, Database, Limit, Lookup, Pooling, ReadFrom, Route, RouteError,
+    Rules, Secret, SessionState, TimeLimits, TlsMode, UserRules, userlist,
 };
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -68,6 +68,9 @@ struct Document {
     mode: Option<Mode>,
     session_state: Option<State>,
     pool_size: Option<usize>,
+    min_pool_size: Option<usize>,
+    reserve_pool_size: Option<usize>,
+    reserve_pool_wait: Option<Limit>,
     max_server_connections: Option<usize>,
     max_server_connections_per_server: Option<usize>,
     max_server_connections_per_user: Option<usize>,
@@ -86,6 +89,7 @@ struct Document {
     auth_dbname: Option<String>,
     hba_file: Option<PathBuf>,
     tls: Option<TlsMode>,
+    tls_protocols: Option<String>,
     tls_certificate: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     tls_client_ca: Option<PathBuf>,
@@ -100,6 +104,12 @@ struct Document {
     idle_transaction_limit: Option<Limit>,
     client_idle_limit: Option<Limit>,
     query_limit: Option<Limit>,
+    transaction_limit: Option<Limit>,
+    wait_notice: Option<Limit>,
+    server_fast_close: bool,
+    socket_mode: Option<String>,
+    log_file: Option<PathBuf>,
+    pid_file: Option<PathBuf>,
     stop_limit: Option<Limit>,
     check_interval: Option<Limit>,
     check_limit: Option<Limit>,
@@ -121,8 +131,15 @@ struct Entry {
     user: Option<String>,
     password: Option<String>,
     pool_size: Option<usize>,
+    min_pool_size: Option<usize>,
+    reserve_pool_size: Option<usize>,
     max_server_connections: Option<usize>,
     max_clients: Option<usize>,
+    query_limit: Option<Limit>,
+    transaction_limit: Option<Limit>,
+    idle_transaction_limit: Option<Limit>,
+    client_idle_limit: Option<Limit>,
+    server_lifetime: Option<Limit>,
     mode: Option<Mode>,
     read_from: Option<ReadFrom>,
     check_user: Option<String>,
@@ -156,8 +173,13 @@ struct User(UserTable);
 struct UserTable {
     password: Option<String>,
     pool_size: Option<usize>,
+    reserve_pool_size: Option<usize>,
     max_server_connections: Option<usize>,
     max_clients: Option<usize>,
+    query_limit: Option<Limit>,
+    transaction_limit: Option<Limit>,
+    idle_transaction_limit: Option<Limit>,
+    client_idle_limit: Option<Limit>,
     mode: Option<Mode>,
 }
 
@@ -219,9 +241,6 @@ enum Method {
 }
 
 /// `"100us"`, `"500ms"`, `"30s"`, `"10min"`, `"1h"`, or `"off"`.
-#[derive(Clone, Copy)]
-struct Limit(Option<Duration>);
-
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
@@ -352,6 +371,15 @@ fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> 
     config.read_your_writes = file.read_your_writes;
     config.ignored_parameters = file.ignored_parameters;
     config.queue_log = file.queue_log;
+    config.server_fast_close = file.server_fast_close;
+    config.log_file = file.log_file.map(|name| folder.join(name));
+    config.pid_file = file.pid_file.map(|name| folder.join(name));
+    config.socket_mode = file
+        .socket_mode
+        .as_deref()
+        .map(permissions)
+        .transpose()
+        .map_err(whole)?;
     config.admin_users = file.admin_users;
     config.stats_users = file.stats_users;
     Ok((config, notes))
@@ -368,6 +396,13 @@ fn users(file: &Document, config: &mut Config) -> Result<(), String> {
                 .map_err(|why| format!("[users.{name}] {why}"))?,
             max_server_connections: user.max_server_connections,
             max_clients: user.max_clients,
+            reserve_pool_size: user.reserve_pool_size,
+            limits: TimeLimits {
+                query: user.query_limit,
+                transaction: user.transaction_limit,
+                idle_transaction: user.idle_transaction_limit,
+                client_idle: user.client_idle_limit,
+            },
         };
         if rules != UserRules::default() {
             config.user_rules.insert(name.clone(), rules);
@@ -389,9 +424,15 @@ fn client_tls(file: &Document, folder: &Path) -> Result<ClientTls, String> {
         Some(_) => TlsMode::Prefer,
         None => TlsMode::Disable,
     };
+    let versions = file.tls_protocols.as_deref().map(str::parse);
+    let versions = versions
+        .transpose()
+        .map_err(|error| format!("tls_protocols: {error}"))?
+        .unwrap_or_default();
     let path = |name: &Option<PathBuf>| name.as_ref().map(|name| folder.join(name));
     let tls = ClientTls::read(
         file.tls.unwrap_or(usual),
+        versions,
         path(&file.tls_certificate).as_deref(),
         path(&file.tls_key).as_deref(),
         path(&file.tls_client_ca).as_deref(),
@@ -403,6 +444,18 @@ fn client_tls(file: &Document, folder: &Path) -> Result<ClientTls, String> {
 fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
     for (name, given, kept, least) in [
         ("pool_size", file.pool_size, &mut config.pool_size, 1),
+        (
+            "min_pool_size",
+            file.min_pool_size,
+            &mut config.min_pool_size,
+            0,
+        ),
+        (
+            "reserve_pool_size",
+            file.reserve_pool_size,
+            &mut config.reserve_pool_size,
+            0,
+        ),
         (
             "max_server_connections",
             file.max_server_connections,
@@ -482,6 +535,8 @@ fn times(file: &Document, config: &mut Config) {
         ),
         (file.client_idle_limit, &mut config.client_idle_limit),
         (file.query_limit, &mut config.query_limit),
+        (file.transaction_limit, &mut config.transaction_limit),
+        (file.wait_notice, &mut config.wait_notice),
         (file.lag_limit, &mut config.lag_limit),
         (file.busy_poll, &mut config.busy_poll),
     ] {
@@ -496,11 +551,20 @@ fn times(file: &Document, config: &mut Config) {
         (file.check_interval, &mut config.check_interval),
         (file.check_limit, &mut config.check_limit),
         (file.stop_limit, &mut config.stop_limit),
+        (file.reserve_pool_wait, &mut config.reserve_pool_wait),
     ] {
         if let Some(Limit(limit)) = given {
             *kept = limit.unwrap_or(Duration::MAX / 4);
         }
     }
+}
+
+/// Permissions of a file, as octal digits.
+pub(super) fn permissions(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("{text}: expected permissions as octal digits, such as 0770"))
 }
 
 /// What is said of a host that has no address.
@@ -531,6 +595,15 @@ fn database(entry: &Entry, route: Route) -> Result<Database, String> {
         user: own,
         password: password.as_deref().map(Secret::new),
         pool_size: at_least_one(entry.pool_size)?,
+        min_pool_size: entry.min_pool_size,
+        reserve_pool_size: entry.reserve_pool_size,
+        limits: TimeLimits {
+            query: entry.query_limit,
+            transaction: entry.transaction_limit,
+            idle_transaction: entry.idle_transaction_limit,
+            client_idle: entry.client_idle_limit,
+        },
+        server_lifetime: entry.server_lifetime,
         pooling: entry.mode.map(Pooling::from),
         max_server_connections: entry.max_server_connections,
         max_clients: entry.max_clients,
@@ -619,6 +692,57 @@ mod tests {
         );
         assert!(config.users.contains_key("me"));
         assert!(!format!("{config:?}").contains("secret"));
+    }
+
+    #[test]
+    fn sizes_limits_of_time_and_files() {
+        let config = config(
+            r#"
+            min_pool_size = 2
+            reserve_pool_size = 3
+            reserve_pool_wait = "1s"
+            transaction_limit = "2s"
+            wait_notice = "3s"
+            server_fast_close = true
+            socket_mode = "0770"
+            log_file = "log"
+            pid_file = "/run/pid"
+            [databases.bench]
+            server = "host=127.0.0.1"
+            min_pool_size = 4
+            reserve_pool_size = 5
+            server_lifetime = "off"
+            query_limit = "4s"
+            [users]
+            me = { reserve_pool_size = 6, query_limit = "off", client_idle_limit = "5s" }
+            "#,
+        )
+        .unwrap();
+        let seconds = |s| Some(Limit(Some(Duration::from_secs(s))));
+        assert_eq!((config.min_pool_size, config.reserve_pool_size), (2, 3));
+        assert_eq!(config.reserve_pool_wait, Duration::from_secs(1));
+        assert_eq!(config.wait_notice, Some(Duration::from_secs(3)));
+        assert!(config.server_fast_close);
+        assert_eq!(config.socket_mode, Some(0o770));
+        assert_eq!(config.log_file, Some(PathBuf::from("/etc/log")));
+        assert_eq!(config.pid_file, Some(PathBuf::from("/run/pid")));
+        let bench = &config.databases["bench"];
+        assert_eq!(
+            (bench.min_pool_size, bench.reserve_pool_size),
+            (Some(4), Some(5))
+        );
+        assert_eq!(bench.server_lifetime, Some(Limit(None)));
+        assert_eq!(config.rules_of("me").reserve_pool_size, Some(6));
+        let limits = config.limits("me", bench);
+        assert_eq!(
+            (limits.query, limits.transaction),
+            (Some(Limit(None)), seconds(2))
+        );
+        assert_eq!(
+            (limits.client_idle, limits.idle_transaction),
+            (seconds(5), Some(Limit(None)))
+        );
+        assert_eq!(config.limits("you", bench).query, seconds(4));
     }
 
     #[test]

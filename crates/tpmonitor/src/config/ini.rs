@@ -1,9 +1,9 @@
 //! `pgbouncer.ini`, so that people can switch.
 
-use super::file::{ConfigError, unresolved};
+use super::file::{ConfigError, permissions, read_text, unresolved};
 use super::{
-    Auth, ClientTls, Config, Database, Listen, Lookup, Place, Pooling, Rules, Secret, ServerTls,
-    TlsMode, UserRules, userlist,
+    Auth, ClientTls, Config, Database, Limit, Listen, Lookup, Place, Pooling, Rules, Secret,
+    ServerTls, TimeLimits, TlsMode, TlsVersions, UserRules, userlist,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,12 +14,19 @@ use tenbin_wire::{Target, TargetError};
 /// Reads it. Notes say what has no effect here.
 pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
     let mut reader = Reader {
-        config: Config::default(),
+        // Where its defaults are other ones.
+        config: Config {
+            pooling: Pooling::Session,
+            auth: Auth::Md5,
+            max_clients: 100,
+            retry_pause: Duration::from_secs(15),
+            ..Config::default()
+        },
         notes: Vec::new(),
         folder: path.parent().unwrap_or(Path::new(".")),
-        addresses: "127.0.0.1".to_owned(),
+        addresses: String::new(),
         port: 6432,
-        sockets: None,
+        sockets: Some(PathBuf::from("/tmp")),
         users_file: None,
         rules_file: None,
         client_tls: Files {
@@ -28,42 +35,12 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), Co
         },
         server_tls: Files::default(),
     };
-    let mut section = String::new();
-    for (number, line) in (1_usize..).zip(text.lines()) {
-        let wrong = |message: String| ConfigError::Line {
-            path: path.to_owned(),
-            line: number,
-            message,
-        };
-        let line = line.trim();
-        if line.is_empty() || line.starts_with(';') || line.starts_with('#') {
-            continue;
-        }
-        if let Some(name) = line.strip_prefix('[') {
-            let name = name.strip_suffix(']');
-            name.ok_or_else(|| wrong("expected [section]".to_owned()))?
-                .clone_into(&mut section);
-            continue;
-        }
-        let (key, value) = line
-            .split_once('=')
-            .ok_or_else(|| wrong("expected key = value".to_owned()))?;
-        let (key, value) = (key.trim(), value.trim());
-        match section.as_str() {
-            "databases" => reader.database(key, value),
-            "users" => reader.user(key, value),
-            "pgbouncer" => reader.setting(key, value),
-            other => {
-                reader
-                    .notes
-                    .push(format!("[{other}] {key} has no effect here"));
-                Ok(())
-            }
-        }
-        .map_err(wrong)?;
-    }
+    reader.lines(text, path, &mut String::new(), 0)?;
     reader.finish(path)
 }
+
+/// Files that may include one another.
+const INCLUDES_LIMIT: usize = 10;
 
 struct Reader<'a> {
     config: Config,
@@ -82,6 +59,7 @@ struct Reader<'a> {
 #[derive(Default)]
 struct Files {
     mode: TlsMode,
+    versions: TlsVersions,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     authority: Option<PathBuf>,
@@ -92,6 +70,7 @@ impl Files {
         let path = (!value.is_empty()).then(|| folder.join(value));
         match name {
             "sslmode" => self.mode = value.parse()?,
+            "protocols" => self.versions = value.parse()?,
             "cert_file" => self.certificate = path,
             "key_file" => self.key = path,
             "ca_file" => self.authority = path,
@@ -102,6 +81,59 @@ impl Files {
 }
 
 impl Reader<'_> {
+    /// Reads the lines of a file. `section`: where the line before was.
+    fn lines(
+        &mut self,
+        text: &str,
+        path: &Path,
+        section: &mut String,
+        depth: usize,
+    ) -> Result<(), ConfigError> {
+        for (number, line) in (1_usize..).zip(text.lines()) {
+            let wrong = |message: String| ConfigError::Line {
+                path: path.to_owned(),
+                line: number,
+                message,
+            };
+            let line = line.trim();
+            if line.is_empty() || line.starts_with(';') || line.starts_with('#') {
+                continue;
+            }
+            if let Some(name) = line.strip_prefix("%include") {
+                if depth == INCLUDES_LIMIT {
+                    let why = format!("%include goes deeper than {INCLUDES_LIMIT} files");
+                    return Err(wrong(why));
+                }
+                let included = self.folder.join(name.trim());
+                let text = read_text(&included).map_err(|error| wrong(error.to_string()))?;
+                self.lines(&text, &included, section, depth + 1)?;
+                continue;
+            }
+            if let Some(name) = line.strip_prefix('[') {
+                let name = name.strip_suffix(']');
+                name.ok_or_else(|| wrong("expected [section]".to_owned()))?
+                    .clone_into(section);
+                continue;
+            }
+            let (key, value) = line
+                .split_once('=')
+                .ok_or_else(|| wrong("expected key = value".to_owned()))?;
+            let (key, value) = (key.trim(), value.trim());
+            match section.as_str() {
+                "databases" => self.database(key, value),
+                "users" => self.user(key, value),
+                "pgbouncer" => self.setting(key, value),
+                other => {
+                    self.notes
+                        .push(format!("[{other}] {key} has no effect here"));
+                    Ok(())
+                }
+            }
+            .map_err(wrong)?;
+        }
+        Ok(())
+    }
+
     fn database(&mut self, name: &str, value: &str) -> Result<(), String> {
         let given = pairs(value)?;
         let mut dsn = String::new();
@@ -120,6 +152,10 @@ impl Reader<'_> {
             "password",
             "pool_mode",
             "pool_size",
+            "min_pool_size",
+            "reserve_pool",
+            "reserve_pool_size",
+            "server_lifetime",
             "max_db_connections",
             "max_db_client_connections",
             "auth_user",
@@ -148,6 +184,12 @@ impl Reader<'_> {
                 .get("pool_size")
                 .map(|text| number(text))
                 .transpose()?,
+            min_pool_size: limit(&given, "min_pool_size")?,
+            reserve_pool_size: match limit(&given, "reserve_pool_size")? {
+                None => limit(&given, "reserve_pool")?,
+                size => size,
+            },
+            server_lifetime: time(&given, "server_lifetime")?,
             pooling: given
                 .get("pool_mode")
                 .map(|text| pooling(text))
@@ -173,8 +215,13 @@ impl Reader<'_> {
         let known = [
             "pool_mode",
             "pool_size",
+            "reserve_pool_size",
             "max_user_connections",
             "max_user_client_connections",
+            "query_timeout",
+            "transaction_timeout",
+            "idle_transaction_timeout",
+            "client_idle_timeout",
         ];
         self.note_unknown("users", name, &given, &known);
         let rules = UserRules {
@@ -185,6 +232,13 @@ impl Reader<'_> {
             pool_size: limit(&given, "pool_size")?,
             max_server_connections: limit(&given, "max_user_connections")?,
             max_clients: limit(&given, "max_user_client_connections")?,
+            reserve_pool_size: limit(&given, "reserve_pool_size")?,
+            limits: TimeLimits {
+                query: time(&given, "query_timeout")?,
+                transaction: time(&given, "transaction_timeout")?,
+                idle_transaction: time(&given, "idle_transaction_timeout")?,
+                client_idle: time(&given, "client_idle_timeout")?,
+            },
         };
         let name = name.trim_matches('"').to_owned();
         self.config.user_rules.insert(name, rules);
@@ -242,6 +296,19 @@ impl Reader<'_> {
             "auth_file" => self.users_file = Some(self.folder.join(value)),
             "pool_mode" => config.pooling = pooling(value)?,
             "default_pool_size" => config.pool_size = number(value)?.max(1),
+            "min_pool_size" => config.min_pool_size = number(value)?,
+            "reserve_pool_size" => config.reserve_pool_size = number(value)?,
+            "reserve_pool_timeout" => {
+                // 0 is no reserve there.
+                match seconds(value)? {
+                    Some(wait) => config.reserve_pool_wait = wait,
+                    None => config.reserve_pool_wait = Duration::MAX,
+                }
+            }
+            "server_fast_close" => config.server_fast_close = number(value)? > 0,
+            "logfile" => config.log_file = given(value).map(|name| self.folder.join(name)),
+            "pidfile" => config.pid_file = given(value).map(|name| self.folder.join(name)),
+            "unix_socket_mode" => config.socket_mode = Some(permissions(value)?),
             "max_client_conn" => config.max_clients = number(value)?.max(1),
             "max_prepared_statements" => {
                 // 0 leaves them to clients there; here they are always looked after.
@@ -255,6 +322,8 @@ impl Reader<'_> {
             "ignore_startup_parameters" => config.ignored_parameters = list(value),
             "server_reset_query" => value.clone_into(&mut config.reset_query),
             "query_wait_timeout" => config.wait_limit = seconds(value)?,
+            "query_wait_notify" => config.wait_notice = seconds(value)?,
+            "transaction_timeout" => config.transaction_limit = seconds(value)?,
             "query_timeout" => config.query_limit = seconds(value)?,
             "client_idle_timeout" => config.client_idle_limit = seconds(value)?,
             "idle_transaction_timeout" => config.idle_transaction_limit = seconds(value)?,
@@ -324,6 +393,7 @@ impl Reader<'_> {
         let given = &self.client_tls;
         self.config.tls = ClientTls::read(
             given.mode,
+            given.versions,
             given.certificate.as_deref(),
             given.key.as_deref(),
             given.authority.as_deref(),
@@ -332,8 +402,13 @@ impl Reader<'_> {
         self.config.needs_certificates()?;
         let given = &mut self.server_tls;
         let own = given.certificate.take().zip(given.key.take());
-        let tls = ServerTls::read(given.mode, given.authority.as_deref(), own.as_ref())
-            .map_err(|error| format!("server_tls: {error}"))?;
+        let tls = ServerTls::read(
+            given.mode,
+            given.versions,
+            given.authority.as_deref(),
+            own.as_ref(),
+        )
+        .map_err(|error| format!("server_tls: {error}"))?;
         for database in self.config.databases.values_mut() {
             database.tls = tls.clone();
         }
@@ -359,6 +434,11 @@ fn number(text: &str) -> Result<usize, String> {
 
 fn limit(given: &BTreeMap<String, String>, key: &str) -> Result<Option<usize>, String> {
     given.get(key).map(|text| number(text)).transpose()
+}
+
+fn time(given: &BTreeMap<String, String>, key: &str) -> Result<Option<Limit>, String> {
+    let text = given.get(key);
+    text.map(|text| seconds(text).map(Limit)).transpose()
 }
 
 fn given(text: &str) -> Option<String> {
@@ -475,7 +555,6 @@ dns_max_ttl = 15
             notes,
             [
                 "[databases] *: connect_query has no effect here",
-                "logfile has no effect here",
                 "dns_max_ttl has no effect here"
             ]
         );
@@ -503,12 +582,196 @@ auth_file = userlist.txt
         assert_eq!(config.listen.len(), 2);
         assert_eq!(
             notes,
-            [
-                "logfile has no effect here",
-                "pidfile has no effect here",
-                "[databases] has no database: there is the monitor's own alone",
-            ]
+            ["[databases] has no database: there is the monitor's own alone"]
         );
+        let path = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(config.log_file, path("/var/log/postgresql/pgbouncer.log"));
+        assert_eq!(config.pid_file, path("/var/run/postgresql/pgbouncer.pid"));
+    }
+
+    /// Every setting of `PgBouncer` 1.25, as its documentation lists them. Each changes the configuration, or is named
+    /// as having no effect. Those that need files have their own tests.
+    #[test]
+    fn each_setting_works_or_is_named() {
+        let read = |section: &str, pair: &str| {
+            let text = match section {
+                "pgbouncer" => format!("[databases]\n* = host=127.0.0.1\n[pgbouncer]\n{pair}"),
+                _ => format!("[databases]\nx = host=127.0.0.1\n[{section}]\nx = {pair}"),
+            };
+            // What is read for TLS is never equal.
+            let text = format!("[pgbouncer]\nserver_tls_sslmode = disable\n{text}");
+            parse(&text, Path::new("/etc/pgbouncer.ini")).unwrap()
+        };
+        for (section, working) in WORKING {
+            let usual = read(section, "");
+            for (name, value) in working {
+                let (config, notes) = read(section, &format!("{name}={value}"));
+                assert_ne!(config, usual.0, "[{section}] {name}");
+                assert_eq!(notes, usual.1, "[{section}] {name}");
+            }
+        }
+        for (section, names) in WITHOUT_EFFECT {
+            let usual = read(section, "");
+            for name in names.split_whitespace() {
+                let (config, notes) = read(section, &format!("{name}=1"));
+                assert_eq!(config, usual.0, "[{section}] {name}");
+                let note = format!("{name} has no effect here");
+                assert!(
+                    notes.iter().any(|known| known.ends_with(&note)),
+                    "{notes:?}"
+                );
+            }
+        }
+        for (name, value) in OF_FILES {
+            let text = format!("[pgbouncer]\n{name} = {value}");
+            let read = parse(&text, Path::new("/etc/pgbouncer.ini"));
+            assert!(
+                read.is_err_and(|error| error.to_string().contains(value)),
+                "{name}"
+            );
+        }
+    }
+
+    type Settings = &'static [(&'static str, &'static str)];
+
+    const WORKING: [(&str, Settings); 3] = [
+        (
+            "pgbouncer",
+            &[
+                ("logfile", "/x"),
+                ("pidfile", "/x"),
+                ("listen_addr", "127.0.0.2"),
+                ("listen_port", "7000"),
+                ("unix_socket_dir", "/x"),
+                ("unix_socket_mode", "0700"),
+                ("pool_mode", "transaction"),
+                ("max_client_conn", "7"),
+                ("default_pool_size", "7"),
+                ("min_pool_size", "7"),
+                ("reserve_pool_size", "7"),
+                ("reserve_pool_timeout", "7"),
+                ("max_db_connections", "7"),
+                ("max_db_client_connections", "7"),
+                ("max_user_connections", "7"),
+                ("max_user_client_connections", "7"),
+                ("ignore_startup_parameters", "x"),
+                ("max_prepared_statements", "7"),
+                ("auth_type", "trust"),
+                ("auth_user", "x"),
+                ("auth_query", "x"),
+                ("auth_dbname", "*"),
+                ("admin_users", "x"),
+                ("stats_users", "x"),
+                ("server_reset_query", "x"),
+                ("server_fast_close", "1"),
+                ("server_lifetime", "7"),
+                ("server_idle_timeout", "7"),
+                ("server_connect_timeout", "7"),
+                ("server_login_retry", "7"),
+                ("client_login_timeout", "7"),
+                ("query_timeout", "7"),
+                ("query_wait_timeout", "7"),
+                ("query_wait_notify", "7"),
+                ("client_idle_timeout", "7"),
+                ("idle_transaction_timeout", "7"),
+                ("transaction_timeout", "7"),
+            ],
+        ),
+        (
+            "databases",
+            &[
+                ("host", "127.0.0.2"),
+                ("port", "7000"),
+                ("dbname", "y"),
+                ("user", "y"),
+                ("password", "y"),
+                ("auth_user", "y"),
+                ("auth_query", "y"),
+                ("auth_dbname", "x"),
+                ("pool_size", "7"),
+                ("min_pool_size", "7"),
+                ("reserve_pool", "7"),
+                ("reserve_pool_size", "7"),
+                ("pool_mode", "session"),
+                ("max_db_connections", "7"),
+                ("max_db_client_connections", "7"),
+                ("server_lifetime", "7"),
+            ],
+        ),
+        (
+            "users",
+            &[
+                ("pool_mode", "session"),
+                ("pool_size", "7"),
+                ("reserve_pool_size", "7"),
+                ("max_user_connections", "7"),
+                ("max_user_client_connections", "7"),
+                ("query_timeout", "7"),
+                ("transaction_timeout", "7"),
+                ("idle_transaction_timeout", "7"),
+                ("client_idle_timeout", "7"),
+            ],
+        ),
+    ];
+
+    const WITHOUT_EFFECT: [(&str, &str); 2] = [
+        (
+            "pgbouncer",
+            "unix_socket_group user server_round_robin track_extra_parameters peer_id disable_pqexec \
+             application_name_add_host conffile service_name stats_period scram_iterations auth_ident_file \
+             auth_ldap_options syslog syslog_ident syslog_facility log_connections log_disconnections \
+             log_pooler_errors log_stats verbose server_reset_query_always server_check_delay \
+             server_check_query autodb_idle_timeout dns_max_ttl dns_nxdomain_ttl dns_zone_check_period \
+             resolv_conf client_tls_ciphers client_tls13_ciphers client_tls_ecdhcurve client_tls_dheparams \
+             server_tls_ciphers server_tls13_ciphers cancel_wait_timeout suspend_timeout pkt_buf \
+             max_packet_size listen_backlog sbuf_loopcnt so_reuseport tcp_defer_accept tcp_socket_buffer \
+             tcp_keepalive tcp_keepcnt tcp_keepidle tcp_keepintvl tcp_user_timeout",
+        ),
+        (
+            "databases",
+            "connect_query load_balance_hosts client_encoding datestyle timezone application_name",
+        ),
+    ];
+
+    /// What is said of files that are not there, or of what cannot be had.
+    const OF_FILES: [(&str, &str); 6] = [
+        ("auth_file", "/nowhere"),
+        ("auth_type = hba\nauth_hba_file", "/nowhere"),
+        (
+            "client_tls_sslmode = require\nclient_tls_key_file = x\nclient_tls_cert_file",
+            "/nowhere",
+        ),
+        (
+            "server_tls_sslmode = verify-ca\nserver_tls_ca_file",
+            "/nowhere",
+        ),
+        ("server_tls_key_file = x\nserver_tls_cert_file", "/nowhere"),
+        ("server_tls_protocols", "tlsv1.1"),
+    ];
+
+    #[test]
+    fn files_are_included() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::write(
+            at("more.ini"),
+            "default_pool_size = 7\n[databases]\nx = host=127.0.0.1\n",
+        )
+        .unwrap();
+        let path = at("pgbouncer.ini");
+        let (config, _) = parse(
+            "[pgbouncer]\n%include more.ini\ny = host=127.0.0.1\n",
+            &path,
+        )
+        .unwrap();
+        assert_eq!(config.pool_size, 7);
+        assert_eq!(config.databases.len(), 2);
+        std::fs::write(at("bad.ini"), "\n[pgbouncer]\nnonsense").unwrap();
+        let error = |text: &str| parse(text, &path).unwrap_err().to_string();
+        assert!(error("%include bad.ini").ends_with("bad.ini:3: expected key = value"));
+        assert!(error("\n%include none.ini").contains("pgbouncer.ini:2: could not read"));
+        std::fs::write(&path, "%include pgbouncer.ini").unwrap();
+        assert!(error("%include pgbouncer.ini").contains("deeper than 10 files"));
     }
 
     #[test]

@@ -12,9 +12,9 @@ pub use file::{ConfigError, read};
 pub use hba::Rules;
 pub(crate) use hba::{Asked, Comer};
 pub(crate) use people::Source;
-pub use people::{Class, Lookup, UserRules};
+pub use people::{Class, Limit, Lookup, TimeLimits, UserRules};
 pub use route::{Route, RouteError};
-pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode};
+pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode, TlsVersions};
 
 use crate::scram::{Keys, Password, Verifier};
 use std::collections::BTreeMap;
@@ -205,6 +205,14 @@ pub struct Database {
     pub password: Option<Secret>,
     /// Server connections for each user; the general number when `None`.
     pub pool_size: Option<usize>,
+    /// Server connections that are kept open; the general number when `None`.
+    pub min_pool_size: Option<usize>,
+    /// Server connections beyond the size; the general number when `None`.
+    pub reserve_pool_size: Option<usize>,
+    /// Limits of time of its clients, where they are not the general ones.
+    pub limits: TimeLimits,
+    /// Age at which an unused server connection is replaced, where that is not the general one.
+    pub server_lifetime: Option<Limit>,
     /// When server connections are passed on; the general rule when `None`.
     pub pooling: Option<Pooling>,
     /// Server connections of all its users; the general number when `None`, 0 is no limit.
@@ -280,6 +288,12 @@ pub struct Config {
     pub session_state: SessionState,
     /// Server connections for each pair of user and database.
     pub pool_size: usize,
+    /// Of these, connections that are kept open while a pool has clients, or has a user of its own; at most its size.
+    pub min_pool_size: usize,
+    /// Server connections that a pool may have beyond its size while a client has waited for `reserve_pool_wait`.
+    pub reserve_pool_size: usize,
+    /// See `reserve_pool_size`.
+    pub reserve_pool_wait: Duration,
     /// Server connections in all; 0 is no limit.
     pub max_server_connections: usize,
     /// Connections to one server; 0: nine tenths of those that it takes from ordinary users.
@@ -318,6 +332,12 @@ pub struct Config {
     pub client_idle_limit: Option<Duration>,
     /// How long a request may take, waiting not included.
     pub query_limit: Option<Duration>,
+    /// How long a transaction may take, from its first request at a server.
+    pub transaction_limit: Option<Duration>,
+    /// How long a request waits for a server before its client gets a notice.
+    pub wait_notice: Option<Duration>,
+    /// Whether a session ends between transactions when its server connection is to be closed.
+    pub server_fast_close: bool,
     /// Prepared statements kept on a server connection.
     pub max_prepared: usize,
     /// What resets a session; run before a server connection with state left behind is passed on.
@@ -337,6 +357,12 @@ pub struct Config {
     /// How long the monitor goes on looking for something to do before it sleeps, when there is nothing:
     /// it answers sooner, for a processor that is busy whenever somebody is served.
     pub busy_poll: Option<Duration>,
+    /// Permissions of Unix sockets; as the process makes them when `None`.
+    pub socket_mode: Option<u32>,
+    /// A file that gets the log, too.
+    pub log_file: Option<PathBuf>,
+    /// A file with the number of the process, while it runs.
+    pub pid_file: Option<PathBuf>,
     /// A file that gets a line for each request that had to wait, in the order in which they were
     /// served; it is written anew.
     pub queue_log: Option<PathBuf>,
@@ -360,6 +386,9 @@ impl Default for Config {
             pooling: Pooling::Transaction,
             session_state: SessionState::Pin,
             pool_size: 20,
+            min_pool_size: 0,
+            reserve_pool_size: 0,
+            reserve_pool_wait: Duration::from_secs(5),
             max_server_connections: 0,
             max_server_connections_per_server: 0,
             max_server_connections_per_user: 0,
@@ -379,6 +408,9 @@ impl Default for Config {
             idle_transaction_limit: None,
             client_idle_limit: None,
             query_limit: None,
+            transaction_limit: None,
+            wait_notice: None,
+            server_fast_close: false,
             busy_poll: None,
             max_prepared: 200,
             reset_query: "DISCARD ALL".to_owned(),
@@ -388,6 +420,9 @@ impl Default for Config {
             check_limit: Duration::from_secs(5),
             lag_limit: Some(Duration::from_secs(10)),
             read_your_writes: false,
+            socket_mode: None,
+            log_file: None,
+            pid_file: None,
             queue_log: None,
         }
     }

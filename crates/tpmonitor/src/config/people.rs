@@ -1,6 +1,7 @@
 //! What is said of single users, and where passwords of users are asked for that no file lists.
 
 use super::{Config, Database, Pooling};
+use std::time::Duration;
 
 /// Asks for a user who may log in and whose password holds. It needs a superuser, or stands in a function
 /// that runs with such a one's rights.
@@ -18,6 +19,27 @@ pub struct UserRules {
     pub max_server_connections: Option<usize>,
     /// Clients; 0 is no limit.
     pub max_clients: Option<usize>,
+    /// Server connections beyond the size.
+    pub reserve_pool_size: Option<usize>,
+    /// Limits of time of its clients.
+    pub limits: TimeLimits,
+}
+
+/// A limit of time; `None`: there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit(pub Option<Duration>);
+
+/// Limits of time in place of the general ones; `None`: nothing of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeLimits {
+    /// How long a request may take.
+    pub query: Option<Limit>,
+    /// How long a transaction may take.
+    pub transaction: Option<Limit>,
+    /// How long a client may do nothing in an open transaction.
+    pub idle_transaction: Option<Limit>,
+    /// How long a client may do nothing outside of one.
+    pub client_idle: Option<Limit>,
 }
 
 /// Clients that come before or behind others, and so many of whom may be at work at once.
@@ -124,6 +146,23 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    /// The limits of time of a user's clients at a database.
+    pub(crate) fn limits(&self, user: &str, database: &Database) -> TimeLimits {
+        let own = self.rules_of(user).limits;
+        let pick = |of: fn(&TimeLimits) -> Option<Limit>, general| {
+            of(&own).or(of(&database.limits)).or(Some(Limit(general)))
+        };
+        TimeLimits {
+            query: pick(|limits| limits.query, self.query_limit),
+            transaction: pick(|limits| limits.transaction, self.transaction_limit),
+            idle_transaction: pick(
+                |limits| limits.idle_transaction,
+                self.idle_transaction_limit,
+            ),
+            client_idle: pick(|limits| limits.client_idle, self.client_idle_limit),
+        }
     }
 
     /// What is said of a user alone.

@@ -2,6 +2,8 @@
 
 use super::Environment;
 use crate::tls::{Acceptor, Connector, TlsError};
+use rustls::SupportedProtocolVersion;
+use rustls::version::{TLS12, TLS13};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,6 +47,53 @@ impl std::str::FromStr for TlsMode {
     }
 }
 
+static BOTH: [&SupportedProtocolVersion; 2] = [&TLS12, &TLS13];
+
+/// Versions of the protocol that are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsVersions(pub(crate) &'static [&'static SupportedProtocolVersion]);
+
+impl Default for TlsVersions {
+    /// All that there are here: 1.2 and 1.3.
+    fn default() -> Self {
+        Self(&BOTH)
+    }
+}
+
+impl TlsVersions {
+    fn of(has: impl Fn(&str) -> bool) -> Option<Self> {
+        match (has("tlsv1.2"), has("tlsv1.3")) {
+            (true, true) => Some(Self::default()),
+            (true, false) => Some(Self(&BOTH[..1])),
+            (false, true) => Some(Self(&BOTH[1..])),
+            (false, false) => None,
+        }
+    }
+}
+
+impl std::str::FromStr for TlsVersions {
+    type Err = String;
+
+    /// `PgBouncer`'s list: `tlsv1.2`, `tlsv1.3`, or both as `secure`, `default`, `legacy` or `all`. Older versions, which
+    /// there are not, may be in it, too.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let text = text.to_ascii_lowercase();
+        let words: Vec<&str> = text
+            .split([',', ':', ' '])
+            .filter(|word| !word.is_empty())
+            .collect();
+        let all = words
+            .iter()
+            .any(|word| matches!(*word, "secure" | "default" | "legacy" | "all"));
+        let known = [
+            "tlsv1.0", "tlsv1.1", "tlsv1.2", "tlsv1.3", "secure", "default", "legacy", "all",
+        ];
+        let known = words.iter().all(|word| known.contains(word));
+        let found = Self::of(|version| all || words.contains(&version)).filter(|_| known);
+        found.ok_or_else(|| format!("{text}: expected tlsv1.2, tlsv1.3, or both"))
+    }
+}
+
 /// TLS with clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientTls {
@@ -69,6 +118,7 @@ impl ClientTls {
     /// When a file cannot be read or used, or one is missing that the mode needs.
     pub fn read(
         mode: TlsMode,
+        versions: TlsVersions,
         certificate: Option<&Path>,
         key: Option<&Path>,
         client_ca: Option<&Path>,
@@ -86,7 +136,7 @@ impl ClientTls {
         }
         Ok(Self {
             mode,
-            acceptor: Some(Acceptor::read(certificate, key, client_ca)?),
+            acceptor: Some(Acceptor::read(versions, certificate, key, client_ca)?),
         })
     }
 }
@@ -140,13 +190,15 @@ impl Default for ServerTls {
 }
 
 /// Options of a connection string that this module reads, and the variables that stand in for them.
-pub(super) const OPTIONS: [(&str, &str); 6] = [
+pub(super) const OPTIONS: [(&str, &str); 8] = [
     ("sslmode", "PGSSLMODE"),
     ("sslrootcert", "PGSSLROOTCERT"),
     ("sslcert", "PGSSLCERT"),
     ("sslkey", "PGSSLKEY"),
     ("sslnegotiation", "PGSSLNEGOTIATION"),
     ("channel_binding", "PGCHANNELBINDING"),
+    ("ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION"),
+    ("ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION"),
 ];
 
 impl ServerTls {
@@ -194,7 +246,24 @@ impl ServerTls {
             (None, None) => None,
             _ => return Err("sslcert and sslkey go together: give both or neither".to_owned()),
         };
-        Self::read(mode, path("sslrootcert").as_deref(), own.as_ref())
+        let order = ["tlsv1", "tlsv1.1", "tlsv1.2", "tlsv1.3"];
+        let bound = |name: &str, usual| match given(name).map(|text| text.to_ascii_lowercase()) {
+            None => Ok(usual),
+            Some(text) => order
+                .iter()
+                .position(|known| *known == text)
+                .ok_or_else(|| {
+                    format!("{name}={text}: expected TLSv1, TLSv1.1, TLSv1.2 or TLSv1.3")
+                }),
+        };
+        let spoken = bound("ssl_min_protocol_version", 0)?..=bound("ssl_max_protocol_version", 3)?;
+        let has = |version: &str| order.iter().position(|known| *known == version);
+        let versions =
+            TlsVersions::of(|version| has(version).is_some_and(|at| spoken.contains(&at)));
+        let versions = versions.ok_or(
+            "ssl_min_protocol_version and ssl_max_protocol_version leave neither TLSv1.2 nor TLSv1.3",
+        )?;
+        Self::read(mode, versions, path("sslrootcert").as_deref(), own.as_ref())
             .map(|tls| Self {
                 direct,
                 binding,
@@ -206,11 +275,13 @@ impl ServerTls {
     /// Reads the files.
     pub(super) fn read(
         mode: TlsMode,
+        versions: TlsVersions,
         root: Option<&Path>,
         own: Option<&(PathBuf, PathBuf)>,
     ) -> Result<Self, TlsError> {
         let own = own.map(|(certificate, key)| (certificate.as_path(), key.as_path()));
-        let connector = (mode != TlsMode::Disable).then(|| Connector::read(mode, root, own));
+        let connector =
+            (mode != TlsMode::Disable).then(|| Connector::read(mode, versions, root, own));
         Ok(Self {
             mode,
             connector: connector.transpose()?,

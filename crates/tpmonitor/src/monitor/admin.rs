@@ -790,6 +790,9 @@ fn settings(config: &Config) -> Vec<(&'static str, String)> {
             config.lookup.database.clone().unwrap_or_default(),
         ),
         ("pool_size", config.pool_size.to_string()),
+        ("min_pool_size", config.min_pool_size.to_string()),
+        ("reserve_pool_size", config.reserve_pool_size.to_string()),
+        ("reserve_pool_wait", time(config.reserve_pool_wait)),
         (
             "max_server_connections",
             config.max_server_connections.to_string(),
@@ -821,6 +824,9 @@ fn settings(config: &Config) -> Vec<(&'static str, String)> {
         ),
         ("client_idle_limit", limit(config.client_idle_limit)),
         ("query_limit", limit(config.query_limit)),
+        ("transaction_limit", limit(config.transaction_limit)),
+        ("wait_notice", limit(config.wait_notice)),
+        ("server_fast_close", config.server_fast_close.to_string()),
         ("stop_limit", time(config.stop_limit)),
         (
             "busy_poll",

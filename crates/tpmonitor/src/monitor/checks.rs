@@ -349,6 +349,13 @@ impl Serving {
             return;
         };
         server.condemned = true;
+        if self.config.server_fast_close
+            && server.relay.is_at_rest()
+            && matches!(server.stage, Stage2::Ready)
+            && let Some(client) = server.client
+        {
+            return self.close_fast(client);
+        }
         if self.pools[server.pool.0].idle.contains(&id) {
             self.close_server(id, why);
         }

@@ -57,6 +57,8 @@ pub(super) struct Client {
     pub(super) first: Set,
     /// Its place in the queue, if it waits.
     pub(super) ticket: Option<u64>,
+    /// The one of which it has been told that it waits.
+    pub(super) notified: u64,
     /// Its next message has to wait until its server is quiet.
     pub(super) held: bool,
     /// Its server is being given its parameters.
@@ -120,6 +122,7 @@ impl Serving {
             set: Set::default(),
             first: Set::default(),
             ticket: None,
+            notified: 0,
             held: false,
             settling: false,
             since: now,
@@ -255,11 +258,11 @@ impl Serving {
             let rest = &input[at..];
             let mut out = Out::new(rest, &mut self.buffers.to_server);
             self.buffers.to_client.clear();
-            let (relay, mut conn, mut asked_at) = match server {
+            let (relay, mut conn, mut times) = match server {
                 Some(server) => (
                     Some(&mut server.relay),
                     Some(&mut server.conn),
-                    Some(&mut server.asked_at),
+                    Some((&mut server.asked_at, &mut server.began_at)),
                 ),
                 None => (None, None, None),
             };
@@ -274,9 +277,10 @@ impl Serving {
             );
             at += taken;
             let bytes = out.finish();
-            if let (Some(server), Some(pool)) = (&mut asked_at, client.pool) {
-                if server.is_none() && !bytes.is_empty() {
-                    **server = Some(self.now);
+            if let (Some((asked_at, began_at)), Some(pool)) = (&mut times, client.pool) {
+                if asked_at.is_none() && !bytes.is_empty() {
+                    **asked_at = Some(self.now);
+                    began_at.get_or_insert(self.now);
                 }
                 self.pools[pool.0].totals.received_bytes += taken as u64;
             }

@@ -226,6 +226,18 @@ struct Buffers {
     to_client: Vec<u8>,
 }
 
+/// Opens the log file, or opens it again.
+fn open_log(config: &Config) -> Result<(), Error> {
+    let Some(path) = &config.log_file else {
+        return Ok(());
+    };
+    crate::log::append_to(path).map_err(|source| Error::File {
+        setting: "log_file",
+        path: path.clone(),
+        source,
+    })
+}
+
 impl std::fmt::Debug for Monitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Monitor").finish_non_exhaustive()
@@ -279,7 +291,7 @@ impl Monitor {
         for (at, metrics) in sessions.chain(metrics) {
             let (opened, held) = match service.take(at) {
                 Some((fd, held)) => (Ok(fd), held),
-                None => (net::listen(at), false),
+                None => (net::listen(at, config.socket_mode), false),
             };
             let fd = opened.map_err(|source| Error::Listen {
                 at: at.to_string(),
@@ -301,6 +313,15 @@ impl Monitor {
                 "a socket was handed over that `listen` does not name; it is closed",
                 &[("at", &at)],
             );
+        }
+        open_log(&config)?;
+        if let Some(path) = &config.pid_file {
+            let number = format!("{}\n", std::process::id());
+            std::fs::write(path, number).map_err(|source| Error::File {
+                setting: "pid_file",
+                path: path.clone(),
+                source,
+            })?;
         }
         let queue_log = config.queue_log.as_deref().map(QueueLog::create);
         let queue_log = queue_log.transpose()?;
@@ -445,6 +466,7 @@ impl Serving {
         ];
         self.reclass();
         self.watch_clusters();
+        self.make_kept_pools();
         self.service.tell("READY=1");
         self.take_over();
         self.set_timer(Duration::ZERO)?;
@@ -480,6 +502,13 @@ impl Serving {
         }
         self.close_listeners();
         self.flush_queue_log();
+        if let Some(path) = &self.config.pid_file
+            // The next process may have written its own.
+            && std::fs::read_to_string(path)
+                .is_ok_and(|number| number.trim() == std::process::id().to_string())
+        {
+            let _ = std::fs::remove_file(path);
+        }
         Ok(())
     }
 
@@ -609,7 +638,9 @@ impl Serving {
         };
         match reread() {
             Ok(mut config) => {
+                open_log(&config).map_err(|error| error.to_string())?;
                 // Sockets stay as they are.
+                config.pid_file = self.config.pid_file.take();
                 config.listen = std::mem::take(&mut self.config.listen);
                 config.metrics = std::mem::take(&mut self.config.metrics);
                 // A name service that fails for a moment takes no server away.

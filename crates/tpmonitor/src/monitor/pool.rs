@@ -97,6 +97,9 @@ pub(super) struct Pool {
     pub(super) mode: Mode,
     pub(super) session_state: SessionState,
     pub(super) size: usize,
+    /// Of these, how many are kept open; and how many there may be beyond.
+    pub(super) least: usize,
+    pub(super) reserve: usize,
     /// Which servers it is for, and where what is known of them stands.
     pub(super) wants: Wants,
     pub(super) cluster: Option<usize>,
@@ -185,6 +188,15 @@ impl Pool {
     /// Whether it is for clients.
     pub(super) fn serves(&self) -> bool {
         self.purpose == Purpose::Serve
+    }
+
+    /// How many connections it keeps open: none without clients, unless it has a user of its own.
+    pub(super) fn kept(&self) -> usize {
+        if self.clients > 0 || self.database.user.is_some() {
+            self.least
+        } else {
+            0
+        }
     }
 
     pub(super) fn rules(&self) -> Rules {
@@ -293,6 +305,8 @@ impl Serving {
             mode: Mode::Session,
             session_state: self.config.session_state,
             size: 0,
+            least: 0,
+            reserve: 0,
             wants: Wants::Any,
             cluster: None,
             purpose,
@@ -344,10 +358,17 @@ impl Serving {
         };
         let size = rules.pool_size.or(pool.database.pool_size);
         pool.size = size.unwrap_or(self.config.pool_size).max(1);
+        let least = pool
+            .database
+            .min_pool_size
+            .unwrap_or(self.config.min_pool_size);
+        pool.least = least.min(pool.size);
+        let reserve = rules.reserve_pool_size.or(pool.database.reserve_pool_size);
+        pool.reserve = reserve.unwrap_or(self.config.reserve_pool_size);
         pool.session_state = self.config.session_state;
         if !pool.serves() {
             pool.mode = Mode::Session;
-            pool.size = 1;
+            (pool.size, pool.least, pool.reserve) = (1, 0, 0);
         }
         if matches!(pool.purpose, Purpose::Probe(_)) {
             return;
@@ -394,6 +415,53 @@ impl Serving {
         self.regroup();
         self.reclass();
         self.review_lookups();
+        self.make_kept_pools();
+    }
+
+    /// Makes the pools that keep connections before any client comes: of databases with a user of their own.
+    pub(super) fn make_kept_pools(&mut self) {
+        let general = self.config.min_pool_size;
+        let databases = self.config.databases.iter();
+        let kept = databases.filter_map(|(name, database)| {
+            let user = database.user.clone()?;
+            let kept = name != "*" && database.min_pool_size.unwrap_or(general) > 0;
+            kept.then(|| Key {
+                user,
+                database: name.clone(),
+                extras: Vec::new(),
+                reads: false,
+            })
+        });
+        for key in kept.collect::<Vec<Key>>() {
+            self.pool(key);
+        }
+    }
+
+    /// Opens the connections that pools keep.
+    pub(super) fn keep_least(&mut self) {
+        for id in (0..self.pools.len()).map(PoolId) {
+            loop {
+                let pool = &self.pools[id.0];
+                let barred = pool.paused || pool.retry_at.is_some_and(|at| at > self.now);
+                if barred || pool.servers >= pool.kept() || self.is_full(pool) || !self.connect(id)
+                {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// How many connections a pool may have now: more than its size if somebody has waited for long enough.
+    fn size_now(&self, pool: &Pool, id: PoolId) -> usize {
+        if pool.reserve == 0 || pool.waiting == 0 {
+            return pool.size;
+        }
+        let waiting = self.all_waiting(id).into_iter();
+        let mut waiting = waiting.filter_map(|client| self.clients.get(client));
+        let long = waiting.any(|client| {
+            self.now.saturating_duration_since(client.since) >= self.config.reserve_pool_wait
+        });
+        pool.size + if long { pool.reserve } else { 0 }
     }
 
     /// Closes servers, once they are free, that are not named any more; `all`: whatever they are named.
@@ -671,7 +739,9 @@ impl Serving {
             let wanted = pool.waiting > pool.connecting
                 && pool.idle.is_empty()
                 && (pool.lanes.is_empty() || self.demand(pool) > pool.connecting);
-            if !wanted || pool.servers >= pool.size || pool.retry_at.is_some_and(|at| at > self.now)
+            if !wanted
+                || pool.servers >= self.size_now(pool, id)
+                || pool.retry_at.is_some_and(|at| at > self.now)
             {
                 return;
             }

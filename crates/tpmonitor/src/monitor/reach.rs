@@ -72,6 +72,7 @@ impl Serving {
             used_at: now,
             class: 0,
             asked_at: None,
+            began_at: None,
             condemned: false,
             counted: relay::server::Counts::default(),
         });

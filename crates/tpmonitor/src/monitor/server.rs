@@ -95,6 +95,8 @@ pub(super) struct Server {
     pub(super) class: ClassId,
     /// Since when it has been at what it was asked last.
     pub(super) asked_at: Option<Instant>,
+    /// Since when it has been in its client's transaction.
+    pub(super) began_at: Option<Instant>,
     /// To be closed as soon as it is free.
     pub(super) condemned: bool,
     pub(super) counted: relay::server::Counts,
@@ -344,6 +346,9 @@ impl Serving {
             pool.totals.queries += counts.queries - server.counted.queries;
             if let Some(asked_at) = server.asked_at.take() {
                 let took = self.now.saturating_duration_since(asked_at);
+                if server.relay.status() == b'I' {
+                    server.began_at = None;
+                }
                 pool.totals.query_time += took;
                 pool.histograms.query.observe(took);
             }
@@ -392,9 +397,17 @@ impl Serving {
             if waiting {
                 self.resume(client_id);
             }
+        } else if server.condemned && self.config.server_fast_close && server.relay.is_at_rest() {
+            self.close_fast(client_id);
         } else if held && server.relay.may_go_on() {
             self.resume(client_id);
         }
+    }
+
+    /// Ends the session of a client whose server connection is to be closed, and is between transactions.
+    pub(super) fn close_fast(&mut self, client: Id) {
+        let text = "the server connection of this session is to be closed (server_fast_close)";
+        self.expel(client, "57P01", text);
     }
 
     /// A query of the monitor's own has been answered.

@@ -5,6 +5,7 @@ use super::lookup::Lookup;
 use super::pool::Purpose;
 use super::server::Stage2;
 use super::{STILL_TICK, Serving, TICK};
+use crate::config::{Limit, TimeLimits};
 use crate::messages::{Severity, error};
 use crate::slab::Id;
 use std::time::Duration;
@@ -46,6 +47,9 @@ impl Serving {
         self.check_clients();
         self.report_door();
         self.check_servers();
+        if self.stopping.is_none() {
+            self.keep_least();
+        }
         self.check_clusters();
         self.check_lookups();
         for id in self.cancels.ids() {
@@ -83,10 +87,16 @@ impl Serving {
         let config = &self.config;
         let over =
             |limit: Option<Duration>, lasted: Duration| limit.is_some_and(|limit| lasted > limit);
+        let passed =
+            |limit: Option<Limit>, lasted| limit.is_some_and(|limit| over(limit.0, lasted));
         let mut late: Vec<(Id, &str, &str)> = Vec::new();
         for (id, client) in self.clients.iter() {
             let lasted = self.now.saturating_duration_since(client.since);
             let server = client.server.and_then(|server| self.servers.get(server));
+            let pool = client.pool.map(|pool| &self.pools[pool.0]);
+            let limits = pool.map_or_else(TimeLimits::default, |pool| {
+                config.limits(client.user(pool), &pool.database)
+            });
             let found = match &client.stage {
                 Stage::Scraping if lasted > config.login_limit => Some(("", "")),
                 Stage::New | Stage::Proving(_) | Stage::Sought(_)
@@ -103,17 +113,27 @@ impl Serving {
                     ))
                 }
                 Stage::Ready => match server {
-                    None => over(config.client_idle_limit, lasted).then_some((
+                    None => passed(limits.client_idle, lasted).then_some((
                         "57P05",
                         "terminating connection due to idle-session timeout (client_idle_limit)",
                     )),
+                    Some(server)
+                        if server.began_at.is_some_and(|at| {
+                            passed(limits.transaction, self.now.saturating_duration_since(at))
+                        }) =>
+                    {
+                        Some((
+                            "25P04",
+                            "terminating connection due to transaction timeout (transaction_limit)",
+                        ))
+                    }
                     Some(server) if server.relay.is_quiet() => (server.relay.status() != b'I'
-                        && over(config.idle_transaction_limit, lasted))
+                        && passed(limits.idle_transaction, lasted))
                     .then_some((
                         "25P03",
                         "terminating connection due to idle-in-transaction timeout (idle_transaction_limit)",
                     )),
-                    Some(_) => over(config.query_limit, lasted).then_some((
+                    Some(_) => passed(limits.query, lasted).then_some((
                         "57014",
                         "canceling statement due to statement timeout (query_limit)",
                     )),
@@ -122,6 +142,7 @@ impl Serving {
             };
             late.extend(found.map(|(sqlstate, text)| (id, sqlstate, text)));
         }
+        self.notify_waiting();
         for (id, sqlstate, text) in late {
             let stage = self.clients.get(id).map(|client| &client.stage);
             if matches!(
@@ -138,8 +159,34 @@ impl Serving {
         }
     }
 
+    /// Tells clients that wait that they do.
+    fn notify_waiting(&mut self) {
+        let Some(limit) = self.config.wait_notice else {
+            return;
+        };
+        for id in self.clients.ids() {
+            if let Some(client) = self.clients.get_mut(id)
+                && let Some(ticket) = client.ticket
+                && matches!(client.stage, Stage::Ready)
+                && client.notified != ticket
+                && self.now.saturating_duration_since(client.since) > limit
+            {
+                client.notified = ticket;
+                let mut out = Vec::new();
+                let text = "no server connection is free; the request waits (wait_notice)";
+                error(&mut out, Severity::Notice, "00000", text);
+                if !client.conn.send(&self.epoll, &out) {
+                    self.drop_client(id);
+                }
+            }
+        }
+    }
+
     fn check_servers(&mut self) {
         let mut late = Vec::new();
+        let mut spare: Vec<usize> = (self.pools.iter())
+            .map(|pool| pool.servers.saturating_sub(pool.kept()))
+            .collect();
         for (id, server) in self.servers.iter() {
             if !server.stands() {
                 let limit = match self.pools[server.pool.0].purpose {
@@ -159,10 +206,12 @@ impl Serving {
             let unused = self.now.saturating_duration_since(server.used_at);
             let age = self.now.saturating_duration_since(server.since);
             let over = |limit: Option<Duration>, lasted| limit.is_some_and(|limit| lasted > limit);
-            if free
-                && (over(self.config.server_idle_limit, unused)
-                    || over(self.config.server_lifetime, age))
-            {
+            let spare = &mut spare[server.pool.0];
+            let lifetime = self.pools[server.pool.0].database.server_lifetime;
+            let lifetime = lifetime.map_or(self.config.server_lifetime, |limit| limit.0);
+            let unused = over(self.config.server_idle_limit, unused) && *spare > 0;
+            if free && (unused || over(lifetime, age)) {
+                *spare = spare.saturating_sub(1);
                 late.push((id, false));
             }
         }

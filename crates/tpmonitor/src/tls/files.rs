@@ -2,7 +2,7 @@
 
 use super::der::{Hash, common_name, signature_hash};
 use super::{ALPN, Session, v1};
-use crate::config::TlsMode;
+use crate::config::{TlsMode, TlsVersions};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature_with_raw_key};
@@ -141,6 +141,7 @@ fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
 impl Acceptor {
     /// Shows this certificate; asks clients for theirs where there is an authority to verify them by.
     pub(crate) fn read(
+        versions: TlsVersions,
         certificate: &Path,
         key_file: &Path,
         client_ca: Option<&Path>,
@@ -150,7 +151,7 @@ impl Acceptor {
             reason: error.to_string(),
         };
         let builder = ServerConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions.0)
             .map_err(|error| unusable(&error))?;
         let builder = match client_ca {
             Some(path) => {
@@ -196,11 +197,12 @@ impl Connector {
     /// certificate and key to show them.
     pub(crate) fn read(
         mode: TlsMode,
+        versions: TlsVersions,
         root: Option<&Path>,
         own: Option<(&Path, &Path)>,
     ) -> Result<Self, TlsError> {
         let builder = ClientConfig::builder_with_provider(provider())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(versions.0)
             .map_err(|error| TlsError::Missing(error.to_string()))?;
         let mut pinned = Vec::new();
         let inner = match root {

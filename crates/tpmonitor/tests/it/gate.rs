@@ -137,6 +137,7 @@ fn those_who_never_come_in_cost_little_and_are_sent_away() {
         config.max_logins_per_address = 0;
         config.tls = tenbin_tpmonitor::ClientTls::read(
             tenbin_tpmonitor::TlsMode::Prefer,
+            tenbin_tpmonitor::TlsVersions::default(),
             Some(&authority.path("monitor.crt")),
             Some(&authority.path("monitor.key")),
             None,

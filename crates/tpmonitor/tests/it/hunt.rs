@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tenbin_server::{Embedded, Options};
-use tenbin_tpmonitor::{Auth, ClientTls, Config, Pooling, Route, TlsMode};
+use tenbin_tpmonitor::{Auth, ClientTls, Config, Pooling, Route, TlsMode, TlsVersions};
 
 const QUERIES: i64 = 30_000;
 const CLIENTS: u64 = 200;
@@ -440,8 +440,14 @@ fn nobody_gets_what_is_another_s_under_tls() {
             ..Config::in_front_of(verified(server.port(), &password), listen)
         };
         let (certificate, key) = (authority.path("monitor.crt"), authority.path("monitor.key"));
-        config.tls =
-            ClientTls::read(TlsMode::Prefer, Some(&certificate), Some(&key), None).unwrap();
+        config.tls = ClientTls::read(
+            TlsMode::Prefer,
+            TlsVersions::default(),
+            Some(&certificate),
+            Some(&key),
+            None,
+        )
+        .unwrap();
     });
     let front = Running::before(server, |config| {
         let listen = std::mem::take(&mut config.listen);

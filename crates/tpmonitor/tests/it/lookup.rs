@@ -307,6 +307,7 @@ fn users_and_databases_have_limits_of_their_own() {
             pool_size: Some(3),
             max_clients: Some(0),
             pooling: Some(tenbin_tpmonitor::Pooling::Session),
+            ..tenbin_tpmonitor::UserRules::default()
         };
         config.user_rules.insert("limited_not".into(), rules);
         let mut one = config.databases["*"].clone();

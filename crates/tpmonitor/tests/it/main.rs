@@ -24,6 +24,7 @@ mod pooling;
 mod prepared;
 mod programs;
 mod session;
+mod settings;
 mod shares;
 mod support;
 mod tls;

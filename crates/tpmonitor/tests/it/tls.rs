@@ -8,7 +8,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use tenbin_tpmonitor::{Auth, ClientTls, Config, Route, TlsMode};
+use tenbin_tpmonitor::{Auth, ClientTls, Config, Route, TlsMode, TlsVersions};
 
 /// What `psql` prints for a query, or what it complains of.
 fn psql(monitor: &Running, options: &str, sql: &str) -> Result<String, String> {
@@ -33,6 +33,7 @@ fn to_clients(authority: &Authority, mode: TlsMode, change: impl FnOnce(&mut Con
     Running::before(server(), |config| {
         config.tls = ClientTls::read(
             mode,
+            TlsVersions::default(),
             Some(&authority.path("monitor.crt")),
             Some(&authority.path("monitor.key")),
             Some(&authority.path("ca.crt")),
@@ -91,6 +92,59 @@ fn clients_are_spoken_to_as_they_ask_and_as_they_must() {
             (Err(text), Err(part)) => assert!(text.contains(part), "{options}: {text}"),
             _ => panic!("{mode:?}, {options}: {said:?}"),
         }
+    }
+}
+
+#[test]
+fn protocols_may_be_chosen_on_both_sides() {
+    let _shared = server();
+    let authority = Authority::new();
+    let spoken = [
+        ("tlsv1.2", "TLSv1.2"),
+        ("tlsv1.3", "TLSv1.3"),
+        ("secure", "TLSv1.3"),
+    ];
+    for (protocols, expected) in spoken {
+        let monitor = to_clients(&authority, TlsMode::Require, |config| {
+            config.tls = ClientTls::read(
+                TlsMode::Require,
+                protocols.parse().unwrap(),
+                Some(&authority.path("monitor.crt")),
+                Some(&authority.path("monitor.key")),
+                None,
+            )
+            .unwrap();
+        });
+        let said = psql(&monitor, "sslmode=require", "\\conninfo").unwrap();
+        assert!(said.contains(expected), "{protocols}: {said}");
+        let other = if protocols == "tlsv1.2" {
+            "TLSv1.3"
+        } else {
+            "TLSv1.2"
+        };
+        let options = format!(
+            "sslmode=require ssl_min_protocol_version={other} ssl_max_protocol_version={other}"
+        );
+        let found = psql(&monitor, &options, "SELECT 1");
+        assert_eq!(
+            found.is_ok(),
+            protocols == "secure",
+            "{protocols}: {found:?}"
+        );
+    }
+    let with_tls = Arc::new(authority.server(&["localhost"], "host all all all scram-sha-256"));
+    for (bound, expected) in [("max", "TLSv1.2"), ("min", "TLSv1.3")] {
+        let options = format!("sslmode=require ssl_{bound}_protocol_version={expected}");
+        let monitor = to_server(&with_tls, &options);
+        let sql = "SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+        assert_eq!(psql(&monitor, "", sql).unwrap(), expected);
+    }
+    for (options, part) in [
+        ("ssl_max_protocol_version=TLSv1.1", "leave neither"),
+        ("ssl_max_protocol_version=2", "expected TLSv1,"),
+    ] {
+        let error = Route::parse(&format!("host=127.0.0.1 user=x {options}"), Path::new("/"));
+        assert!(error.unwrap_err().to_string().contains(part), "{options}");
     }
 }
 
@@ -598,6 +652,7 @@ fn cancels_and_load_go_through_under_tls() {
         };
         config.tls = ClientTls::read(
             TlsMode::Require,
+            TlsVersions::default(),
             Some(&authority.path("monitor.crt")),
             Some(&authority.path("monitor.key")),
             None,
