@@ -5,13 +5,19 @@
 //! differently.
 
 use crate::steps::{root, run};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 /// How many of the slowest tests are printed.
 const SLOWEST: usize = 10;
+
+/// How long nothing may be printed before the tests are ended: a test that never ends is then named, and whoever waits
+/// is told within minutes.
+const SILENT_AT_MOST: Duration = Duration::from_secs(600);
 
 /// Seeds the property tests, so that they take the same cases each time: a red run is the doing of what
 /// was changed.
@@ -83,8 +89,20 @@ fn measured(arguments: &[&str]) -> Result<(Vec<Timed>, Vec<Timed>)> {
     drop(command);
     let (mut programs, mut tests) = (Vec::<Timed>::new(), Vec::new());
     let mut began = Instant::now();
-    for line in BufReader::new(reader).lines() {
-        let line = line?;
+    let (sender, lines) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(reader).lines() {
+            if sender.send(line).is_err() {
+                break;
+            }
+        }
+    });
+    loop {
+        let line = match lines.recv_timeout(SILENT_AT_MOST) {
+            Ok(line) => line?,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => return Err(silent(&mut cargo)),
+        };
         eprintln!("{line}");
         match parse(&line) {
             Line::Program(name) => {
@@ -114,6 +132,47 @@ fn measured(arguments: &[&str]) -> Result<(Vec<Timed>, Vec<Timed>)> {
         bail!("no test reported its time: does libtest still have --report-time?");
     }
     Ok((programs, tests))
+}
+
+/// Ends cargo and the test program, and says what they were doing.
+fn silent(cargo: &mut Child) -> anyhow::Error {
+    let _ = Command::new("ps")
+        .args([
+            "-eo",
+            "pid,ppid,etimes,stat,wchan:24,args",
+            "--forest",
+            "--cols",
+            "200",
+        ])
+        .status();
+    for pid in descendants(cargo.id()) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    let _ = cargo.kill();
+    let _ = cargo.wait();
+    anyhow!(
+        "no test has ended for {} minutes: the processes above were running",
+        SILENT_AT_MOST.as_secs() / 60
+    )
+}
+
+/// The children of a process, theirs, and so on.
+fn descendants(parent: u32) -> Vec<Pid> {
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task"));
+    let children = threads.into_iter().flatten().flatten().flat_map(|thread| {
+        let listed = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        let pids: Vec<u32> = listed
+            .split_whitespace()
+            .filter_map(|pid| pid.parse().ok())
+            .collect();
+        pids
+    });
+    children
+        .flat_map(|child| {
+            let pid = i32::try_from(child).ok().and_then(Pid::from_raw);
+            descendants(child).into_iter().chain(pid)
+        })
+        .collect()
 }
 
 fn end(program: Option<&mut Timed>, began: Instant) {
@@ -152,6 +211,26 @@ fn print(title: &str, mut timed: Vec<Timed>, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_silent_command_is_ended_with_its_children() {
+        // Each shell waits for its child, and the last one for ever.
+        let nested = "sh -c 'sleep 1000; true'; true";
+        let mut shell = Command::new("sh").args(["-c", nested]).spawn().unwrap();
+        let mut below = Vec::new();
+        while below.len() < 2 {
+            below = descendants(shell.id());
+        }
+        let told = silent(&mut shell).to_string();
+        assert!(told.contains("for 10 minutes"), "{told}");
+        let alive = |pid: &Pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+            stat.is_ok_and(|stat| !stat.contains(") Z "))
+        };
+        while below.iter().any(alive) {
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn times_are_read_from_what_cargo_prints() {

@@ -1,10 +1,10 @@
 //! Which relation an I/O is for, on a server of the test's own.
 
-use crate::disk::{Disk, run};
 use crate::{everything_on, may_trace};
 use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tenbin_disk::{Disk, run};
 use tenbin_iotrace::{Cluster, Finished, Options, Recorder};
 use tenbin_record::io::{Evidence, Operation, Purpose};
 use tenbin_record::{IoReader, IoRow, RunWriter};

@@ -1,10 +1,10 @@
 //! Counts and bytes beside the kernel's own, and losses to the last one.
 
-use crate::disk::{Disk, Stat, run};
 use crate::{everything_on, may_trace};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tempfile::TempDir;
+use tenbin_disk::{Disk, Stat, run};
 use tenbin_iotrace::{Finished, Options, Recorder};
 use tenbin_record::{IoReader, RunWriter};
 

@@ -1,11 +1,11 @@
 //! Every figure of a summary beside a plain computation on the rows, and every row replayed.
 
-use crate::disk::{Disk, run};
 use crate::may_trace;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
+use tenbin_disk::{Disk, run};
 use tenbin_iotrace::{disk::DISKS, export, summarize};
 use tenbin_record::io::{Evidence, IoRow, Operation, Purpose, Text};
 use tenbin_record::run::{Host, Tenbin};

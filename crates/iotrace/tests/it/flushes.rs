@@ -1,10 +1,10 @@
 //! Flushes beside the kernel's own count of them: a write without data is none of the writes.
 
 use crate::attribution::trace;
-use crate::disk::Disk;
 use crate::{everything_on, may_trace};
 use std::fs::OpenOptions;
 use std::io::{Seek as _, SeekFrom, Write as _};
+use tenbin_disk::Disk;
 use tenbin_record::io::{Operation, Purpose};
 
 #[test]

@@ -6,7 +6,6 @@
 )]
 
 mod attribution;
-mod disk;
 mod equality;
 mod figures;
 mod flushes;

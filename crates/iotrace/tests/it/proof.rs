@@ -1,11 +1,12 @@
 //! The same run seen by tools that know nothing of each other: fio, bpftrace, the kernel, tenbin.
 
-use crate::disk::{Disk, run};
 use crate::equality::trace;
 use crate::{everything_on, may_trace};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
+use tenbin_disk::{Disk, run};
 
 /// bpftrace counting the issues of one disk, started and attached.
 struct Bpftrace {
@@ -47,9 +48,20 @@ impl Bpftrace {
 
     /// I/Os and bytes of requests whose flags begin with a letter.
     fn finish(mut self) -> impl Fn(&str, char) -> u64 {
-        run("kill", &["-INT", &self.child.id().to_string()]);
-        let mut rest = String::new();
-        self.printed.read_to_string(&mut rest).unwrap();
+        // bpftrace looks at signals only while it waits: one that comes at another moment is lost.
+        let mut printed = self.printed;
+        let (sender, read) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut rest = String::new();
+            printed.read_to_string(&mut rest).unwrap();
+            sender.send(rest).unwrap();
+        });
+        let rest = loop {
+            run("kill", &["-INT", &self.child.id().to_string()]);
+            if let Ok(rest) = read.recv_timeout(Duration::from_secs(5)) {
+                break rest;
+            }
+        };
         assert!(self.child.wait().unwrap().success());
         let maps: Vec<serde_json::Value> = rest
             .lines()

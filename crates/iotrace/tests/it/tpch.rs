@@ -1,11 +1,11 @@
 //! All of TPC-H's queries: whose reads they are, beside what the server counted itself.
 
 use crate::attribution::{attributed, debian, drop_caches, dsn, everything_of, server, trace};
-use crate::disk::Disk;
 use crate::may_trace;
 use postgres::{Client, NoTls};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use tenbin_disk::Disk;
 use tenbin_iotrace::Finished;
 use tenbin_record::IoRow;
 use tenbin_server::Source;

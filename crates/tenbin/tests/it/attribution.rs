@@ -2,62 +2,12 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
+use std::path::Path;
+use tenbin_disk::{Disk, run};
 use tenbin_server::{Embedded, Options};
 
 const TENBIN: &str = env!("CARGO_BIN_EXE_tenbin");
 const BLOCK: u64 = 8192;
-
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
-}
-
-/// A file system of its own that reads nothing ahead, so that what is read is what was asked for.
-struct Disk {
-    device: String,
-    folder: TempDir,
-}
-
-impl Disk {
-    fn new() -> Self {
-        let folder = TempDir::new_in("/var/tmp").unwrap();
-        let image = folder.path().join("image");
-        let file = std::fs::File::create(&image).unwrap();
-        file.set_len(4 << 30).unwrap();
-        let device = run("losetup", &["--find", "--show", image.to_str().unwrap()]);
-        let disk = Self { device, folder };
-        run("mkfs.ext4", &["-q", &disk.device]);
-        std::fs::create_dir(disk.mount()).unwrap();
-        run("mount", &[&disk.device, disk.mount().to_str().unwrap()]);
-        run("blockdev", &["--setra", "0", &disk.device]);
-        for folder in [disk.folder.path(), &disk.mount()] {
-            std::fs::set_permissions(folder, PermissionsExt::from_mode(0o777)).unwrap();
-        }
-        disk
-    }
-
-    fn mount(&self) -> PathBuf {
-        self.folder.path().join("mount")
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.mount()).status();
-        let _ = Command::new("losetup")
-            .args(["--detach", &self.device])
-            .status();
-    }
-}
 
 fn dsn(server: &Embedded) -> String {
     let target = server.tcp_target();
@@ -106,7 +56,7 @@ fn trace(disk: &Disk, server: &Embedded, out: &Path) -> Value {
         "10s",
         "--json",
     ];
-    let result = disk.folder.path().join("r");
+    let result = disk.folder().join("r");
     let to = ["--out", result.to_str().unwrap()];
     let told = run(TENBIN, &[&words[..], &["--", TENBIN], &load, &to].concat());
     serde_json::from_str(told.lines().last().unwrap()).unwrap()
@@ -118,9 +68,12 @@ fn the_reads_of_a_tpcc_run_are_those_that_the_server_counts() {
         eprintln!("skipped: the_reads_of_a_tpcc_run_are_those_that_the_server_counts needs root");
         return;
     }
-    let disk = Disk::new();
+    let mut disk = Disk::new(4096);
+    let mount = disk.mount("ext4");
+    // What is read is what was asked for.
+    run("blockdev", &["--setra", "0", &disk.device]);
     let mut server = Embedded::start(Options {
-        run_root: Some(disk.mount()),
+        run_root: Some(mount),
         // Room for all of it: a block is asked for once, and the kernel's cache answers nothing.
         settings: vec![
             ("shared_buffers".into(), "1GB".into()),
@@ -149,7 +102,7 @@ fn the_reads_of_a_tpcc_run_are_those_that_the_server_counts() {
     };
     server.restart(drop_caches).unwrap();
     let before = asked_for(&server);
-    let told = trace(&disk, &server, &disk.folder.path().join("t"));
+    let told = trace(&disk, &server, &disk.folder().join("t"));
     assert_eq!(told["lost"], 0);
     // A server that stops has counted everything.
     server.restart(|| ()).unwrap();

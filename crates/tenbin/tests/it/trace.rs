@@ -7,6 +7,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
+use tenbin_disk::{Disk, run};
 
 const TENBIN: &str = env!("CARGO_BIN_EXE_tenbin");
 
@@ -32,71 +33,37 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}",
-        said(&output)
-    );
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+fn out(disk: &Disk) -> PathBuf {
+    disk.folder().join("t")
 }
 
-/// A loop device, taken down when dropped.
-struct Disk {
-    device: String,
-    folder: TempDir,
+/// `tenbin trace record` of this disk alone.
+fn record<'a>(disk: &'a Disk, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
+    let mut words = vec![
+        "record",
+        "--device",
+        &disk.device,
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    words.extend(more);
+    words
 }
 
-impl Disk {
-    fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        let image = folder.path().join("image");
-        fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
-        let device = run("losetup", &["--find", "--show", image.to_str().unwrap()]);
-        Self { device, folder }
-    }
-
-    fn out(&self) -> PathBuf {
-        self.folder.path().join("t")
-    }
-
-    /// `tenbin trace record` of this disk alone.
-    fn record<'a>(&'a self, out: &'a Path, more: &[&'a str]) -> Vec<&'a str> {
-        let mut words = vec![
-            "record",
-            "--device",
-            &self.device,
-            "--out",
-            out.to_str().unwrap(),
-        ];
-        words.extend(more);
-        words
-    }
-
-    /// Words of a command that reads so many blocks of 4 KiB past the page cache.
-    fn reading(&self, count: u32) -> Vec<String> {
-        let (from, count) = (format!("if={}", self.device), format!("count={count}"));
-        [
-            "dd",
-            &from,
-            "of=/dev/null",
-            "bs=4k",
-            &count,
-            "iflag=direct",
-            "status=none",
-        ]
-        .map(str::to_owned)
-        .into()
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("losetup")
-            .args(["--detach", &self.device])
-            .status();
-    }
+/// Words of a command that reads so many blocks of 4 KiB past the page cache.
+fn reading(disk: &Disk, count: u32) -> Vec<String> {
+    let (from, count) = (format!("if={}", disk.device), format!("count={count}"));
+    [
+        "dd",
+        &from,
+        "of=/dev/null",
+        "bs=4k",
+        &count,
+        "iflag=direct",
+        "status=none",
+    ]
+    .map(str::to_owned)
+    .into()
 }
 
 #[test]
@@ -166,10 +133,10 @@ fn a_command_is_traced_and_its_trace_read_in_every_way() {
     if !may_trace("a_command_is_traced_and_its_trace_read_in_every_way") {
         return;
     }
-    let disk = Disk::new();
-    let out = disk.out();
-    let dd = disk.reading(500);
-    let mut words = disk.record(&out, &["--json", "--"]);
+    let disk = Disk::new(64);
+    let out = out(&disk);
+    let dd = reading(&disk, 500);
+    let mut words = record(&disk, &out, &["--json", "--"]);
     words.extend(dd.iter().map(String::as_str));
     let output = tenbin(&words);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -179,7 +146,7 @@ fn a_command_is_traced_and_its_trace_read_in_every_way() {
         .unwrap()
         .to_owned();
     let totals: Value = serde_json::from_str(&last).unwrap();
-    let name = disk.device.trim_start_matches("/dev/");
+    let name = disk.name();
     assert_eq!(totals["lost"], 0);
     assert!(totals["events"].as_u64().unwrap() >= 500, "{totals}");
     assert_eq!(totals["reads"], totals["devices"][name]["reads"]);
@@ -204,7 +171,7 @@ fn a_command_is_traced_and_its_trace_read_in_every_way() {
         log.matches(" read ").count() as u64,
         totals["reads"]["count"].as_u64().unwrap()
     );
-    let to = disk.folder.path().join("log").display().to_string();
+    let to = disk.folder().join("log").display().to_string();
     for (status, wanted) in [(0, ""), (2, "exists already and is left as it is")] {
         let exported = tenbin(&["export", dir, "--fio", "--out", &to]);
         assert_eq!(exported.status.code(), Some(status), "{}", said(&exported));
@@ -227,7 +194,7 @@ fn a_command_is_traced_and_its_trace_read_in_every_way() {
             && !page.contains("https://")
     );
     // Nothing is overwritten.
-    let again = tenbin(&disk.record(&out, &["--duration", "1s"]));
+    let again = tenbin(&record(&disk, &out, &["--duration", "1s"]));
     assert_eq!(again.status.code(), Some(2));
 }
 
@@ -236,19 +203,23 @@ fn a_command_that_fails_is_told_by_the_exit_status() {
     if !may_trace("a_command_that_fails_is_told_by_the_exit_status") {
         return;
     }
-    let disk = Disk::new();
-    let output = tenbin(&disk.record(&disk.out(), &["--", "false"]));
+    let disk = Disk::new(64);
+    let output = tenbin(&record(&disk, &out(&disk), &["--", "false"]));
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    let output = tenbin(&disk.record(&disk.out().join("b"), &["--", "/no/such/program"]));
+    let output = tenbin(&record(
+        &disk,
+        &out(&disk).join("b"),
+        &["--", "/no/such/program"],
+    ));
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }
 
 /// A trace that has begun.
 fn begun(disk: &Disk, more: &[&str]) -> Child {
-    let out = disk.out();
+    let out = out(disk);
     let mut child = Command::new(TENBIN)
         .arg("trace")
-        .args(disk.record(&out, more))
+        .args(record(disk, &out, more))
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -272,16 +243,16 @@ fn ctrl_c_keeps_the_trace_and_marks_one_that_was_to_be_longer() {
         (&["--duration", "60s"][..], 4, "t.partial", true),
         (&[][..], 0, "t", false),
     ] {
-        let disk = Disk::new();
+        let disk = Disk::new(64);
         let mut child = begun(&disk, more);
-        let dd = disk.reading(100);
+        let dd = reading(&disk, 100);
         run(
             &dd[0],
             &dd[1..].iter().map(String::as_str).collect::<Vec<_>>(),
         );
         signal(&child, "-INT");
         assert_eq!(child.wait().unwrap().code(), Some(code));
-        let kept = disk.folder.path().join(name).join("trace.json");
+        let kept = disk.folder().join(name).join("trace.json");
         let kept: Value = serde_json::from_slice(&fs::read(kept).unwrap()).unwrap();
         assert_eq!(kept["trace"]["interrupted"], interrupted);
         assert_eq!(kept["trace"]["ended_by"], "signal");
@@ -314,7 +285,7 @@ fn killed_it_leaves_nothing_in_the_kernel() {
     if !may_trace("killed_it_leaves_nothing_in_the_kernel") {
         return;
     }
-    let disk = Disk::new();
+    let disk = Disk::new(64);
     let mut child = begun(&disk, &[]);
     let programs = programs_of(child.id());
     assert_eq!(programs.len(), 3, "issue, complete, requeue");
@@ -339,16 +310,16 @@ fn a_full_disk_ends_the_trace_and_says_so() {
     if !may_trace("a_full_disk_ends_the_trace_and_says_so") {
         return;
     }
-    let disk = Disk::new();
-    let small = disk.folder.path().join("small");
+    let disk = Disk::new(64);
+    let small = disk.folder().join("small");
     fs::create_dir(&small).unwrap();
     let at = small.to_str().unwrap();
     run("mount", &["-t", "tmpfs", "-o", "size=16k", "tmpfs", at]);
     // Less than the writer keeps in memory, and so much that it fails while the trace goes on.
     for (name, times) in [("short", 1), ("long", 4)] {
-        let dd = vec![disk.reading(16_000).join(" "); times].join("; ");
+        let dd = vec![reading(&disk, 16_000).join(" "); times].join("; ");
         let out = small.join(name);
-        let output = tenbin(&disk.record(&out, &["--", "sh", "-c", &dd]));
+        let output = tenbin(&record(&disk, &out, &["--", "sh", "-c", &dd]));
         let text = said(&output);
         assert_eq!(output.status.code(), Some(3), "{name}: {text}");
         assert!(
@@ -381,16 +352,16 @@ fn a_step_of_the_clock_moves_nothing() {
     if !may_trace("a_step_of_the_clock_moves_nothing") {
         return;
     }
-    let disk = Disk::new();
-    let at = |name: &str| disk.folder.path().join(name).display().to_string();
+    let disk = Disk::new(64);
+    let at = |name: &str| disk.folder().join(name).display().to_string();
     fs::write(at("step.c"), STEPPING).unwrap();
     run(
         "cc",
         &["-shared", "-fPIC", "-o", &at("step.so"), &at("step.c")],
     );
-    let (out, dd) = (disk.out(), disk.reading(500));
+    let (out, dd) = (out(&disk), reading(&disk, 500));
     let mut words = vec!["trace"];
-    words.extend(disk.record(&out, &["--json", "--"]));
+    words.extend(record(&disk, &out, &["--json", "--"]));
     words.extend(dd.iter().map(String::as_str));
     let began = std::time::Instant::now();
     let output = Command::new(TENBIN)

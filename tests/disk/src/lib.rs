@@ -1,4 +1,10 @@
-//! A disk of the test's own: a loop device, and what the kernel counts of it.
+//! A disk for one test: a loop device, and what the kernel counts of it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests: a panic is the answer"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,24 +12,37 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// A loop device over a sparse file. Taken down when dropped.
-pub(crate) struct Disk {
-    /// `/dev/loop3`.
-    pub(crate) device: String,
+pub struct Disk {
+    /// Its path, such as `/dev/loop3`.
+    pub device: String,
     folder: TempDir,
     mounted: bool,
 }
 
 /// What `/sys/block/*/stat` counts (Documentation/block/stat.rst).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stat {
-    pub(crate) reads: u64,
-    pub(crate) read_bytes: u64,
-    pub(crate) writes: u64,
-    pub(crate) written_bytes: u64,
-    pub(crate) flushes: u64,
+pub struct Stat {
+    /// Reads completed.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Writes completed, flushes without data included.
+    pub writes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Flushes completed.
+    pub flushes: u64,
 }
 
-pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
+/// Runs a program to its end and returns its standard output, trimmed.
+///
+/// # Panics
+/// When the program cannot start or fails.
+#[allow(
+    clippy::must_use_candidate,
+    reason = "most programs are run for what they do"
+)]
+pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     let output = output.unwrap_or_else(|error| panic!("cannot run {program}: {error}"));
     assert!(
@@ -34,9 +53,26 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
+/// Where a disk's file is: in memory where there is room for all of it.
+///
+/// ext4 without a journal discards each extent of a removed file by a request of its own. A file that was written at
+/// random has tens of thousands of extents, and a slow disk takes up to an hour for them.
+fn images(size_bytes: u64) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    match rustix::fs::statvfs(memory) {
+        Ok(space) if space.f_bavail * space.f_frsize > size_bytes => memory.to_owned(),
+        _ => std::env::temp_dir(),
+    }
+}
+
 impl Disk {
-    pub(crate) fn new(megabytes: u64) -> Self {
-        let folder = TempDir::new().unwrap();
+    /// A loop device of this size over a sparse file.
+    ///
+    /// # Panics
+    /// Without the permission to make one.
+    #[must_use]
+    pub fn new(megabytes: u64) -> Self {
+        let folder = TempDir::new_in(images(megabytes << 20)).unwrap();
         let image = folder.path().join("image");
         let file = fs::File::create(&image).unwrap();
         file.set_len(megabytes << 20).unwrap();
@@ -49,8 +85,17 @@ impl Disk {
         }
     }
 
+    /// Its folder, which is not on the disk itself and goes with it.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Makes a file system and mounts it where everyone may write.
-    pub(crate) fn mount(&mut self, filesystem: &str) -> PathBuf {
+    ///
+    /// # Panics
+    /// When there is no program for this file system.
+    pub fn mount(&mut self, filesystem: &str) -> PathBuf {
         // What ext4 puts off until some seconds after its first mount is in no test that does not ask for it.
         let options = match filesystem {
             "ext4" => "noinit_itable",
@@ -70,19 +115,29 @@ impl Disk {
         at
     }
 
-    /// Makes a partition of the disk, told to the kernel alone: not every kernel reads tables.
-    pub(crate) fn add_partition(&self, number: u8, first: u64, sectors: u64) -> String {
+    /// Adds a partition in the kernel alone, since not every kernel reads tables, and returns its path.
+    ///
+    /// # Panics
+    /// When the kernel refuses it.
+    pub fn add_partition(&self, number: u8, first: u64, sectors: u64) -> String {
         let place = [number.to_string(), first.to_string(), sectors.to_string()];
         let place: Vec<&str> = place.iter().map(String::as_str).collect();
         run("addpart", &[&[&*self.device], &place[..]].concat());
         format!("{}p{number}", self.device)
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Its name, such as `loop3`.
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.device.trim_start_matches("/dev/")
     }
 
-    pub(crate) fn stat(&self) -> Stat {
+    /// What the kernel has counted so far.
+    ///
+    /// # Panics
+    /// When the kernel's text has fewer fields than Linux 5.5 gives.
+    #[must_use]
+    pub fn stat(&self) -> Stat {
         let path = Path::new("/sys/block").join(self.name()).join("stat");
         let text = fs::read_to_string(path).unwrap();
         let fields: Vec<u64> = text
@@ -100,7 +155,9 @@ impl Disk {
 }
 
 impl Stat {
-    pub(crate) fn since(self, before: Self) -> Self {
+    /// What was counted after `before`.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
         Self {
             reads: self.reads - before.reads,
             read_bytes: self.read_bytes - before.read_bytes,
