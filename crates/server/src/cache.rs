@@ -183,8 +183,7 @@ impl Cache {
         let writable = "make it a directory you can write to, set XDG_CACHE_HOME to one, or use an installed PostgreSQL (--pg-bin)";
         let refuse = |error: std::io::Error| refused(&self.directory, &error.to_string(), writable);
         self.make().map_err(refuse)?;
-        let meta = fs::metadata(&self.directory).map_err(refuse)?;
-        if rustix::process::geteuid().is_root() && (meta.uid() != 0 || meta.mode() & 0o022 != 0) {
+        if !self.is_safe().map_err(refuse)? {
             return Err(refused(
                 &self.directory,
                 "users other than root can change what is in it",
@@ -217,6 +216,31 @@ impl Cache {
         }
         self.clear_scratch();
         Ok(lock)
+    }
+
+    /// Whether no one can change root's builds but root.
+    fn is_safe(&self) -> std::io::Result<bool> {
+        let meta = fs::metadata(&self.directory)?;
+        Ok(!rustix::process::geteuid().is_root() || meta.uid() == 0 && meta.mode() & 0o022 == 0)
+    }
+
+    /// Fills a new directory and moves it to `path`, unless that is there or another process is changing the cache.
+    pub(crate) fn put(
+        &self,
+        path: &Path,
+        fill: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        self.make()?;
+        let lock = File::create(self.directory.join(".lock"))?;
+        if path.exists() || !self.is_safe()? || lock.try_lock().is_err() {
+            return Ok(());
+        }
+        let scratch = tempfile::Builder::new()
+            .prefix(".unpacking-")
+            .tempdir_in(&self.directory)?;
+        let whole = scratch.path().join("whole");
+        fill(&whole)?;
+        fs::rename(whole, path)
     }
 
     /// Removes what a killed process was unpacking. The lock is held, so no one is at it.

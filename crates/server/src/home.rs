@@ -9,6 +9,7 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::registry::{self, Claim, Record, Registry};
 use crate::settings::{self, Setting};
+use crate::template::Template;
 use crate::{Error, server, signals, space, stop};
 use std::fs::{self, DirBuilder, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -101,8 +102,9 @@ impl Home {
         check_length(&record.root)?;
         space::check(parent, "a new database cluster", CLUSTER_BYTES)?;
         let mut home = Self::claim(plan, record, registry)?;
-        home.initdb()?;
+        home.make_cluster()?;
         home.launch()?;
+        home.set_password()?;
         home.create_tablespaces()?;
         Ok(home)
     }
@@ -148,20 +150,38 @@ impl Home {
         })
     }
 
-    /// Makes the directories and the database cluster in them.
-    fn initdb(&self) -> Result<(), Error> {
+    /// Makes the directories and the database cluster in them, from a template if there is one.
+    fn make_cluster(&self) -> Result<(), Error> {
         let gate = signals::gate();
         let record = self.claim.record();
         for place in record.places.iter().chain([&record.root]) {
             registry::make_place(place, &record.id)?;
         }
-        self.make_private(&record.data())?;
         self.make_private(&record.socket())?;
         write_private(&record.password(), &self.password)?;
-        let password_file = record.root.join("initdb.password");
-        write_private(&password_file, &self.password)?;
-        self.plan.account.give(&password_file)?;
-        let mut command = self.initdb_command(&password_file)?;
+        // A template has its log inside.
+        let template = match self.plan.wal_parent {
+            None => Template::of(&self.plan.installation),
+            Some(_) => None,
+        };
+        if let Some(template) = &template
+            && template.copy_to(&record.data(), &self.plan.account)
+        {
+            return Ok(());
+        }
+        self.make_private(&record.data())?;
+        drop(gate);
+        self.initdb()?;
+        if let Some(template) = template {
+            template.keep(&record.data());
+        }
+        Ok(())
+    }
+
+    fn initdb(&self) -> Result<(), Error> {
+        let record = self.claim.record();
+        let gate = signals::gate();
+        let mut command = self.initdb_command()?;
         let child = command
             .spawn()
             .map_err(Error::io("run", Path::new(command.get_program())))?;
@@ -174,9 +194,6 @@ impl Home {
             })
             .unwrap_or_else(|| Err(std::io::ErrorKind::TimedOut.into()))
             .map_err(Error::io("wait for initdb in", &record.root))?;
-        let gate = signals::gate();
-        let _ = fs::remove_file(&password_file);
-        drop(gate);
         if output.status.success() {
             return Ok(());
         }
@@ -189,14 +206,14 @@ impl Home {
 
     /// Locale C, so that no index depends on the machine's collations; the superuser's name is
     /// the one that every `PostgreSQL` user expects.
-    fn initdb_command(&self, password_file: &Path) -> Result<Command, Error> {
+    ///
+    /// The files are not synchronized: a server that is to outlive this process does that in [`Home::keep`].
+    fn initdb_command(&self) -> Result<Command, Error> {
         let installation = &self.plan.installation;
         let mut command = self.plan.account.command(&installation.bin.join("initdb"));
         command
             .args(["-U", "postgres", "-E", "UTF8", "--no-locale"])
-            .args(["--auth-local=trust", self.host_auth()])
-            .arg("--pwfile")
-            .arg(password_file)
+            .args(["--auth-local=trust", self.host_auth(), "-N"])
             .arg("-D")
             .arg(self.claim.record().data());
         if let Some(parent) = &self.plan.wal_parent {
@@ -336,6 +353,24 @@ impl Home {
         }
     }
 
+    /// Over TCP nobody is let in before.
+    fn set_password(&self) -> Result<(), Error> {
+        let alter = format!(
+            "ALTER ROLE postgres PASSWORD {}",
+            server::quote_literal(&self.password)
+        );
+        // Whatever settings were given: neither read-only nor waiting for a standby.
+        let statements = [
+            "BEGIN READ WRITE",
+            "SET LOCAL synchronous_commit = local",
+            &alter,
+            "COMMIT",
+        ];
+        server::connect(&self.target())?
+            .batch_execute(&statements.join("; "))
+            .map_err(|error| server::refused("ALTER ROLE postgres PASSWORD", &error))
+    }
+
     fn create_tablespaces(&self) -> Result<(), Error> {
         if self.plan.tablespaces.is_empty() {
             return Ok(());
@@ -445,6 +480,10 @@ impl Home {
 
     /// Leaves the server running, on record as the user's.
     pub(crate) fn keep(mut self) -> Result<Record, Error> {
+        let data = self.claim.record().data();
+        File::open(&data)
+            .and_then(|data| Ok(rustix::fs::syncfs(data)?))
+            .map_err(Error::io("synchronize", &data))?;
         self.claim.update(|record| record.kept = true)?;
         self.child = None;
         Ok(self.claim.release())

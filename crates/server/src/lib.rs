@@ -44,6 +44,7 @@ pub mod signals;
 mod source;
 pub mod space;
 mod stop;
+mod template;
 pub mod version;
 
 pub use account::Account;

@@ -72,7 +72,16 @@ impl Disk {
     /// Without the permission to make one.
     #[must_use]
     pub fn new(megabytes: u64) -> Self {
-        let folder = TempDir::new_in(images(megabytes << 20)).unwrap();
+        Self::new_in(&images(megabytes << 20), megabytes)
+    }
+
+    /// A loop device of this size over a sparse file in `parent`.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    #[must_use]
+    pub fn new_in(parent: &Path, megabytes: u64) -> Self {
+        let folder = TempDir::new_in(parent).unwrap();
         let image = folder.path().join("image");
         let file = fs::File::create(&image).unwrap();
         file.set_len(megabytes << 20).unwrap();

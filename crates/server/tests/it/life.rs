@@ -1,7 +1,7 @@
 //! Starting, using and stopping.
 
 use crate::{lives, open_directory};
-use tenbin_server::{Embedded, Error, Options, Origin, Server, Source};
+use tenbin_server::{Cache, Embedded, Error, Options, Origin, Server, Source};
 
 const DEBIAN: &str = "/usr/lib/postgresql/15/bin";
 
@@ -87,6 +87,31 @@ fn over_tcp_only_with_the_password() {
         assert!(error.to_string().contains("PGPASSWORD"), "{error}");
         assert_eq!(error.class().exit_code(), 3);
     }
+}
+
+#[test]
+fn servers_are_copies_of_one_cluster_each_with_its_own_password() {
+    let cache = Cache::for_user().unwrap().directory().to_owned();
+    let is_kept = || {
+        let entries = std::fs::read_dir(&cache).into_iter().flatten().flatten();
+        let mut names = entries.map(|entry| entry.file_name());
+        names.any(|name| name.to_string_lossy().starts_with("cluster-15"))
+    };
+    // The first server's is kept, unless another process is changing the cache at that moment.
+    let kept = is_kept() || (0..5).any(|_| start(Source::bin(DEBIAN)).stop().is_ok() && is_kept());
+    assert!(kept, "no cluster of PostgreSQL 15 in {}", cache.display());
+    let (one, other) = (start(Source::bin(DEBIAN)), start(Source::bin(DEBIAN)));
+    // `initdb` would draw another one each time.
+    let identifier = |embedded: &Embedded| -> i64 {
+        let sql = "SELECT system_identifier FROM pg_control_system()";
+        let mut client = embedded.connect().unwrap();
+        client.query_one(sql, &[]).unwrap().get(0)
+    };
+    assert_eq!(identifier(&one), identifier(&other));
+    let mut target = one.tcp_target();
+    target.config().connect(postgres::NoTls).unwrap();
+    target.password = other.tcp_target().password;
+    assert!(target.config().connect(postgres::NoTls).is_err());
 }
 
 #[test]
