@@ -149,7 +149,7 @@ impl Part {
         for name in ["XDG_STATE_HOME", "XDG_CACHE_HOME", "TMPDIR"] {
             self.command.env_remove(name);
         }
-        self.variable("HOME", "/nonexistent")
+        self.variable("HOME", "/proc/absent")
     }
 
     /// Starts it without waiting for anything.

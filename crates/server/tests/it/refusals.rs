@@ -296,7 +296,7 @@ fn directories_that_hold_no_server() {
     let place = open_directory();
     for directory in [
         place.path(),
-        Path::new("/nonexistent"),
+        Path::new("/proc/absent"),
         Path::new("/usr/bin"),
     ] {
         let error = refused(Options {
@@ -330,7 +330,7 @@ fn releases_that_there_are_not() {
 fn connection_strings_that_lead_nowhere() {
     for (dsn, exit_code) in [
         ("postgres://me@127.0.0.1:1/db", 3),
-        ("host=/nonexistent user=me", 3),
+        ("host=/proc/absent user=me", 3),
         ("postgres://me@[::1", 2),
         ("postgres://me@localhost/db?sslmode=require", 2),
     ] {

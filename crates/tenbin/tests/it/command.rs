@@ -170,9 +170,9 @@ fn nonsense_is_refused_before_anything_is_made() {
         &["127.0.0.1"],
     );
     refused(
-        &["report", "/nonexistent"],
+        &["report", "/proc/absent"],
         2,
-        &["cannot open /nonexistent"],
+        &["cannot open /proc/absent"],
     );
 }
 

@@ -209,7 +209,7 @@ fn without_permission_to_trace_it_says_what_to_grant() {
     command
         .stdin(Stdio::null())
         .current_dir("/")
-        .env("HOME", "/nonexistent");
+        .env("HOME", "/proc/absent");
     if root {
         command.uid(65_534).gid(65_534);
     }

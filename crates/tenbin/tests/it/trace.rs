@@ -74,7 +74,7 @@ fn what_cannot_be_traced_is_refused_with_its_mend() {
         (&["record", "--ring", "16"], "at least 4096"),
         (&["record", "--pid", "4194305"], "no process"),
         (&["record", "--pgdata", "/"], "data_directory"),
-        (&["summary", "/no/such/trace"], "check the path"),
+        (&["summary", "/proc/absent/trace"], "check the path"),
     ];
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("t");
@@ -209,7 +209,7 @@ fn a_command_that_fails_is_told_by_the_exit_status() {
     let output = tenbin(&record(
         &disk,
         &out(&disk).join("b"),
-        &["--", "/no/such/program"],
+        &["--", "/proc/absent/program"],
     ));
     assert_eq!(output.status.code(), Some(2), "{}", said(&output));
 }

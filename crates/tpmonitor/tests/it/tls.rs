@@ -18,7 +18,7 @@ fn psql(monitor: &Running, options: &str, sql: &str) -> Result<String, String> {
     );
     let run = Command::new("psql")
         .args(["-XAtq", "-d", &target, "-c", sql])
-        .env("HOME", "/nonexistent")
+        .env("HOME", "/proc/absent")
         .output()
         .expect("psql of the distribution");
     if run.status.success() {

@@ -160,8 +160,8 @@ fn a_service_stands_between_the_string_and_the_variables() {
     assert!(refused("service=t", &all).starts_with("sslmode=require asks for TLS"));
     assert!(refused("service=u", &all).contains("could not find the service \"u\""));
     assert!(refused("service=odd", &named).contains("line 5 sets no option"));
-    let gone = with(&[("PGSERVICEFILE", "/no/such/file")]);
-    assert!(refused("service=s", &gone).contains("service file /no/such/file"));
+    let gone = with(&[("PGSERVICEFILE", "/proc/absent/file")]);
+    assert!(refused("service=s", &gone).contains("service file /proc/absent/file"));
 }
 
 #[test]
