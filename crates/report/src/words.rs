@@ -320,9 +320,17 @@ pub(crate) fn verdict(run: &Run) -> Vec<Sentence> {
     sentences.into_iter().flatten().collect()
 }
 
-/// What the checks add to a verdict that was printed before them.
+/// What the checks add to a verdict that was printed before them: their outcome, and the metric's name if the run
+/// earned it, because a run that is not checked has none.
 pub(crate) fn verdict_on_data(run: &Run) -> Vec<Sentence> {
-    vec![how_much(run), came_out(run)]
+    let throughput = &run.result.throughput;
+    let earned = throughput.why_unqualified.is_none()
+        && answers(&throughput.metric) != metric(&throughput.metric);
+    let named = earned.then(|| {
+        let text = format!("Result: {} {}.", headline(run), answers(&throughput.metric));
+        sentence(text, Tone::Plain)
+    });
+    [came_out(run)].into_iter().chain(named).collect()
 }
 
 /// Rows that one sequential scan reads, from which an index scan is expected in its place.

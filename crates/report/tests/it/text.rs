@@ -1,6 +1,6 @@
 use crate::fixture::{bad_run, empty_run, run};
 use std::path::Path;
-use tenbin_report::{markdown, terminal};
+use tenbin_report::{markdown, terminal, terminal_checks};
 
 fn shown(run: &tenbin_record::Run) -> String {
     terminal(run, Path::new("tenbin-runs/tpcc-5f1c9a3e"), 80, false)
@@ -19,6 +19,23 @@ fn a_bad_run_in_a_terminal() {
 #[test]
 fn an_empty_run_in_a_terminal() {
     insta::assert_snapshot!(shown(&empty_run()));
+}
+
+#[test]
+fn what_the_checks_add_repeats_nothing() {
+    let mut run = run();
+    let unpaced = terminal_checks(&run, 80, false);
+    assert_eq!(unpaced.trim(), "Consistency checks: 3 of 3 passed.");
+    run.result.throughput.metric = "tpmC".into();
+    run.result.throughput.why_unqualified = None;
+    let named = terminal_checks(&run, 80, false);
+    assert!(named.contains("New-Orders a minute (tpmC)."), "{named}");
+    for sentence in named.lines().filter(|line| !line.is_empty()) {
+        assert!(
+            !shown(&run).contains(sentence) || sentence.starts_with("Consistency"),
+            "{sentence}"
+        );
+    }
 }
 
 #[test]

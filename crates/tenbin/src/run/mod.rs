@@ -85,7 +85,7 @@ pub(crate) trait Subject {
 }
 
 /// What `run.json` says of checks until they are through.
-const NOT_YET_CHECKED: &str = "they were still to be made when this was written";
+const NOT_YET_CHECKED: &str = "they had not run when the result was saved";
 
 /// What a subject makes of what was measured.
 pub(crate) struct Judged {
