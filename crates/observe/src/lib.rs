@@ -1,6 +1,7 @@
 //! What the machine and `PostgreSQL` did while a load ran.
 
 mod bpf;
+mod bracket;
 mod cost;
 mod counters;
 mod disks;

@@ -62,8 +62,8 @@ pub struct Options {
 }
 
 enum Message {
-    Expect(Instant),
-    Begin,
+    /// When the interval begins and, if that is known, when it ends.
+    Expect(Instant, Option<Instant>),
     End,
 }
 
@@ -101,6 +101,8 @@ impl Observer {
             profile: profile.transpose()?,
             via: options.via.map(ViaWatch::new),
             interval_start: None,
+            begin_at: None,
+            end_at: None,
             sink,
             ledger: Ledger::default(),
             inside: None,
@@ -119,17 +121,13 @@ impl Observer {
         Ok(Self { messages, thread })
     }
 
-    /// Says when the measurement interval will start; until then samples have no time to be given and are dropped.
-    pub fn expect_interval(&self, start: Instant) {
-        self.send(Message::Expect(start));
+    /// Says when the measurement interval begins and, if that is known, when it ends; what is observed of it begins
+    /// and ends then. Until this call samples have no time to be given and are dropped.
+    pub fn expect_interval(&self, start: Instant, end: Option<Instant>) {
+        self.send(Message::Expect(start, end));
     }
 
-    /// The interval begins now.
-    pub fn begin_interval(&self) {
-        self.send(Message::Begin);
-    }
-
-    /// The interval ends now.
+    /// The interval ends now, if it has not ended before.
     pub fn end_interval(&self) {
         self.send(Message::End);
     }
@@ -157,6 +155,10 @@ struct Eye {
     profile: Option<(ProfileWatch, PathBuf)>,
     via: Option<ViaWatch>,
     interval_start: Option<Instant>,
+    /// When the interval is to begin, until it does.
+    begin_at: Option<Instant>,
+    /// When it is to end, if that is known.
+    end_at: Option<Instant>,
     sink: Sink,
     /// What the looks of the interval came to.
     ledger: Ledger,
@@ -172,7 +174,11 @@ impl Eye {
         let mut next = Instant::now() + step;
         let mut steps = 0;
         loop {
-            match messages.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            let due = [self.begin_at, self.end_at].into_iter().flatten();
+            let wake = due.fold(next, Instant::min);
+            match messages.recv_timeout(wake.saturating_duration_since(Instant::now())) {
+                Err(RecvTimeoutError::Timeout) if is_due(self.begin_at) => self.begin(),
+                Err(RecvTimeoutError::Timeout) if is_due(self.end_at) => self.end(),
                 Err(RecvTimeoutError::Timeout) => {
                     if let Some(Err(error)) = self.syscalls.as_mut().map(SyscallWatch::step) {
                         self.gap("system calls", error.to_string());
@@ -188,8 +194,10 @@ impl Eye {
                     // A look that took longer than its time does not make the next ones hurry.
                     next = (next + step).max(Instant::now());
                 }
-                Ok(Message::Expect(start)) => self.interval_start = Some(start),
-                Ok(Message::Begin) => self.begin(),
+                Ok(Message::Expect(start, end)) => {
+                    self.interval_start = Some(start);
+                    (self.begin_at, self.end_at) = (Some(start), end);
+                }
                 Ok(Message::End) => self.end(),
                 Err(RecvTimeoutError::Disconnected) => {
                     self.end();
@@ -200,6 +208,7 @@ impl Eye {
     }
 
     fn begin(&mut self) {
+        self.begin_at = None;
         // What it takes from here on is in what the processes are seen to use.
         let before = self.mark();
         self.look(true);
@@ -217,6 +226,13 @@ impl Eye {
     }
 
     fn end(&mut self) {
+        if is_due(self.begin_at) {
+            self.begin();
+        }
+        (self.begin_at, self.end_at) = (None, None);
+        if self.inside.is_none() {
+            return;
+        }
         if let Some(Err(error)) = self.profile.as_mut().map(|(watch, _)| watch.end()) {
             self.gap("profile", error.to_string());
         }
@@ -369,6 +385,10 @@ impl Eye {
             }),
         }
     }
+}
+
+fn is_due(at: Option<Instant>) -> bool {
+    at.is_some_and(|at| at <= Instant::now())
 }
 
 /// Driver, pooler and server: not what else the machine does.

@@ -1,5 +1,7 @@
 //! The server, asked: one connection, prepared statements, and what they came to.
 
+use crate::bracket;
+use crate::bracket::{Bracket, Covered};
 use crate::counters::{self, Counters, Weight};
 use crate::ledger::{Amount, Ledger, Look};
 use crate::waits::{self, WaitWatch};
@@ -24,6 +26,7 @@ struct Connection {
     light: Statement,
     heavy: Statement,
     waits: Statement,
+    ended: Statement,
     /// Its process, if it is on this machine.
     pid: Option<i32>,
 }
@@ -51,6 +54,7 @@ impl Connection {
             light: client.prepare(&counters::statement(version_num, Weight::Light))?,
             heavy: client.prepare(&counters::statement(version_num, Weight::Heavy))?,
             waits: client.prepare(&waits::statement(version_num))?,
+            ended: client.prepare(&bracket::statement(version_num))?,
             pid: local.then_some(pid),
             client,
         };
@@ -67,8 +71,9 @@ pub(crate) struct ServerWatch {
     last: Counters,
     /// When the views with many rows may be read again.
     heavy_at: Instant,
+    version_num: i32,
     /// All counters when the interval began.
-    before: Option<Counters>,
+    before: Option<(Counters, Bracket)>,
     pub(crate) waits: WaitWatch,
     pub(crate) statements: u64,
     pub(crate) absent: BTreeMap<String, String>,
@@ -84,6 +89,7 @@ impl ServerWatch {
             connection: Some(connection),
             last: Counters::new(),
             heavy_at: Instant::now(),
+            version_num,
             before: None,
             waits: WaitWatch::default(),
             statements: 0,
@@ -138,17 +144,17 @@ impl ServerWatch {
 
     /// The interval begins.
     pub(crate) fn begin(&mut self) -> Result<(), String> {
-        self.before = Some(self.read(Weight::Heavy)?);
+        self.before = Some(self.read_bracketed()?);
         Ok(())
     }
 
     /// The interval ends: what all counters came to.
     pub(crate) fn end(&mut self, observation: &mut Observation) -> Result<(), String> {
         observation.waits = self.waits.sum();
-        let Some(before) = self.before.take() else {
+        let Some((before, begun)) = self.before.take() else {
             return Ok(());
         };
-        let after = self.read(Weight::Heavy)?;
+        let (after, ended) = self.read_bracketed()?;
         for ((view, label, name), value) in counters::between(&before, &after) {
             if (view, name.as_str()) == counters::WAL_POSITION {
                 observation.wal_bytes = Some(value);
@@ -161,7 +167,56 @@ impl ServerWatch {
                 *observation.counters.entry(column).or_default() += value;
             }
         }
+        let covered = Covered::between(begun, ended, &observation.counters);
+        observation.database_transactions = covered.estimate(self.version_num);
+        let counters = observation.counters.iter();
+        let each = counters.filter_map(|(name, growth)| {
+            Some((name.clone(), observation.each_in_database(*growth)?))
+        });
+        observation.per_database_transaction = each.collect();
         Ok(())
+    }
+
+    /// Reads all counters between two readings of how many transactions have ended, and again if too many were
+    /// reported meanwhile.
+    fn read_bracketed(&mut self) -> Result<(Counters, Bracket), String> {
+        if !bracket::reports_at_once(self.version_num) {
+            let own = self.statements as f64;
+            let counters = self.read(Weight::Heavy)?;
+            let ended = bracket::ended(&counters) - own;
+            return Ok((counters, Bracket::new(ended, ended)));
+        }
+        // Has the observer's own transactions reported before the first.
+        self.ended()?;
+        let mut best: Option<(Counters, Bracket)> = None;
+        for _ in 0..bracket::TRIES {
+            let low = self.ended()?;
+            let counters = self.read(Weight::Heavy)?;
+            let high = self.ended()?;
+            let bracket = Bracket::new(low, high);
+            if best
+                .as_ref()
+                .is_none_or(|(_, best)| bracket.width() < best.width())
+            {
+                best = Some((counters, bracket));
+            }
+            if bracket.width() == 0.0 {
+                break;
+            }
+        }
+        best.ok_or_else(|| "its counters could not be read".to_owned())
+    }
+
+    /// Transactions that the server has counted as ended in this database, without those that this session sent before.
+    fn ended(&mut self) -> Result<f64, String> {
+        let own = self.statements as f64;
+        let connection = connected(&mut self.connection, &self.target, self.local)?;
+        self.statements += 1;
+        let row = connection.client.query_one(&connection.ended, &[]);
+        let ended = row.and_then(|row| row.try_get::<_, f64>(0));
+        ended
+            .map(|ended| ended - own)
+            .map_err(|error| self.lost(&error))
     }
 
     /// Reads counters, connecting again if the connection was lost.

@@ -9,6 +9,10 @@ use std::collections::BTreeMap;
 pub struct Observation {
     /// Time covered, seconds.
     pub interval_s: f64,
+    /// Transactions that the driver was answered in that time: those of the measurement interval, times the ratio of
+    /// the two lengths. Every value "per transaction" is divided by it. 0: not known.
+    #[serde(default)]
+    pub transactions: f64,
     /// CPU of the whole driver process, recording and observing included.
     pub driver_cpu: Option<Cpu>,
     /// CPU of the server's processes by kind (`client_backend`, `checkpointer`, …); empty when the
@@ -20,6 +24,13 @@ pub struct Observation {
     pub wal_bytes: Option<f64>,
     /// Growth of the server's counters, by view and column: `pg_stat_database.blks_read`.
     pub counters: BTreeMap<String, f64>,
+    /// Commits and rollbacks that the server counted between the two readings of `counters`, less the observer's own:
+    /// the transactions that `counters` cover. A backend reports both up to a second late, but together.
+    #[serde(default)]
+    pub database_transactions: Option<Estimate>,
+    /// `counters` divided by `database_transactions`.
+    #[serde(default)]
+    pub per_database_transaction: BTreeMap<String, f64>,
     /// Growth of the counters of each table and index, by its name and `view.column`.
     #[serde(default)]
     pub relations: BTreeMap<String, BTreeMap<String, f64>>,
@@ -54,10 +65,82 @@ pub struct Observation {
     /// What observing took.
     #[serde(default)]
     pub cost: Option<Cost>,
-    /// The same for one completed transaction; empty when none completed.
+    /// What was used, divided by `transactions`; empty when that is 0.
     pub per_transaction: PerTransaction,
     /// Stretches in which something could not be observed.
     pub gaps: Vec<Gap>,
+}
+
+/// A sector as the kernel counts them, bytes.
+const SECTOR_BYTES: f64 = 512.0;
+
+impl Observation {
+    /// Divides what was used by the transactions of the time covered. `completed` were answered in `measured_s`.
+    pub fn divide(&mut self, completed: u64, measured_s: f64) {
+        let covered = self.interval_s / measured_s;
+        if completed > 0 && covered.is_finite() && covered > 0.0 {
+            self.transactions = completed as f64 * covered;
+            self.per_transaction = PerTransaction::of(self);
+        }
+    }
+
+    /// An amount for one transaction; none when no transaction is known.
+    #[must_use]
+    pub fn each(&self, amount: f64) -> Option<f64> {
+        (self.transactions > 0.0).then(|| amount / self.transactions)
+    }
+
+    /// A counter's growth for one database transaction; none when none is known.
+    #[must_use]
+    pub fn each_in_database(&self, growth: f64) -> Option<f64> {
+        let covered = self.database_transactions?.value;
+        (covered > 0.0).then(|| growth / covered)
+    }
+
+    /// An amount for one second of the time covered; none when nothing was observed.
+    #[must_use]
+    pub fn each_second(&self, amount: f64) -> Option<f64> {
+        (self.interval_s > 0.0).then(|| amount / self.interval_s)
+    }
+
+    /// Read from all disks of the server, bytes; none where they were not observed.
+    #[must_use]
+    pub fn disk_read_bytes(&self) -> Option<f64> {
+        self.disks_bytes(|disk| disk.sectors_read)
+    }
+
+    /// Written to them, likewise.
+    #[must_use]
+    pub fn disk_written_bytes(&self) -> Option<f64> {
+        self.disks_bytes(|disk| disk.sectors_written)
+    }
+
+    fn disks_bytes(&self, sectors: fn(&DiskSeen) -> f64) -> Option<f64> {
+        let sum: f64 = self.disks.values().map(sectors).sum();
+        (!self.disks.is_empty()).then_some(SECTOR_BYTES * sum)
+    }
+
+    /// Time that the server's processes were ready and had no CPU, seconds; none of a server on another machine.
+    #[must_use]
+    pub fn server_run_queue_wait_s(&self) -> Option<f64> {
+        let waits_s = self.server().filter_map(|kind| kind.run_queue_wait_s);
+        (!self.server_cpu.is_empty()).then(|| waits_s.sum())
+    }
+
+    /// The server's kinds of process.
+    fn server(&self) -> impl Iterator<Item = &Processes> {
+        let kinds = self.server_cpu.keys();
+        kinds.filter_map(|kind| self.processes.get(kind))
+    }
+}
+
+/// A number that is not known exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Estimate {
+    /// The most likely value.
+    pub value: f64,
+    /// The true value is within this of it.
+    pub margin: f64,
 }
 
 /// Shares of a machine's processor time that neither driver nor pooler nor server had, 0 to 1.
@@ -329,10 +412,10 @@ pub struct Cost {
     pub share_of_machine: f64,
 }
 
-/// Costs of one completed transaction.
+/// Costs of one transaction.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PerTransaction {
-    /// CPU of the driver process, microseconds.
+    /// CPU of the whole driver process, recording and observing included, microseconds.
     pub driver_cpu_us: Option<f64>,
     /// CPU of the server, all its processes, microseconds.
     pub server_cpu_us: Option<f64>,
@@ -352,9 +435,29 @@ pub struct PerTransaction {
     /// Written to them, bytes.
     #[serde(default)]
     pub disk_written_bytes: Option<f64>,
-    /// Growth of the server's counters, as in `counters`.
-    #[serde(default)]
-    pub counters: BTreeMap<String, f64>,
+}
+
+impl PerTransaction {
+    fn of(seen: &Observation) -> Self {
+        let each = |amount: f64| seen.each(amount);
+        let cpu_us = |cpu: Cpu| each(1e6 * cpu.total_s());
+        let local = |amount: f64| each(amount).filter(|_| !seen.server_cpu.is_empty());
+        let server_s: f64 = seen.server_cpu.values().map(|cpu| cpu.total_s()).sum();
+        let switches = seen.server().filter_map(|kind| {
+            let voluntary = kind.switches_voluntary?;
+            Some(voluntary + kind.switches_involuntary.unwrap_or(0.0))
+        });
+        Self {
+            driver_cpu_us: seen.driver_cpu.and_then(cpu_us),
+            server_cpu_us: local(1e6 * server_s),
+            via_cpu_us: seen.via.and_then(|via| cpu_us(via.cpu)),
+            wal_bytes: seen.wal_bytes.and_then(each),
+            server_switches: local(switches.sum()),
+            server_run_queue_wait_us: seen.server_run_queue_wait_s().and_then(|s| each(1e6 * s)),
+            disk_read_bytes: seen.disk_read_bytes().and_then(each),
+            disk_written_bytes: seen.disk_written_bytes().and_then(each),
+        }
+    }
 }
 
 /// A stretch in which something could not be observed.

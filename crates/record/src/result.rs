@@ -290,8 +290,6 @@ pub struct Driver {
     pub cpu_system_s: f64,
     /// CPU of the threads that write the transactions to their files, from beginning to end, seconds.
     pub cpu_recording_s: f64,
-    /// CPU of the driving threads for one completed transaction, microseconds; none when none completed.
-    pub cpu_per_transaction_us: Option<f64>,
     /// Largest resident memory of the process, bytes.
     pub rss_max_bytes: u64,
     /// Whether processors were kept from sleeping (`--stay-awake`).

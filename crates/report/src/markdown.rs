@@ -53,7 +53,7 @@ pub fn markdown(run: &Run) -> String {
     section("Network", parts::network(run));
     section("Standbys", parts::standbys(run));
     section("Log and counters", parts::observation(run));
-    section("Relations, for one transaction", parts::relations(run));
+    section("Relations, per database transaction", parts::relations(run));
     section("Cost of observation", parts::taken(run));
     section("Settings", parts::settings(run));
     section("Environment", parts::environment(run));

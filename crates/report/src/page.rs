@@ -158,7 +158,7 @@ fn key_figures(run: &Run) -> Markup {
             (figure("Errors", &count(errors), &format!("{} attempts repeated", count(retries))))
             @if let Some(us) = each.server_cpu_us { (figure("Server CPU", &micros(us), "a transaction")) }
             @if let (Some(us), Some(via)) = (each.via_cpu_us, &run.via) { (figure("Pooler CPU", &micros(us), &format!("a transaction, {}", words::via(via)))) }
-            @if let Some(us) = run.driver.cpu_per_transaction_us { (figure("Driver CPU", &micros(us), "a transaction")) }
+            @if let Some(us) = each.driver_cpu_us { (figure("Driver CPU", &micros(us), "a transaction")) }
             @if let Some(late) = run.driver.lateness_ms { (figure("Driver late by", &response(late.p999), "at the 99.9th percentile")) }
             @if let Some(size) = each.wal_bytes { (figure("Write-ahead log", &bytes(size), "a transaction")) }
         }
@@ -275,8 +275,9 @@ pub(crate) fn watched(run: &Run, observed: &Observed, stacks: &[Stack]) -> Marku
         (titled("Network", &parts::network(run)))
         (titled("Standbys", &parts::standbys(run)))
         (titled("Log and counters", &table))
+        @if let Some(covered) = parts::covered(run) { p.soft { (covered) } }
         @if !counters.rows.is_empty() { details { summary { "All " (counters.rows.len()) " counters that moved" } (counters.html()) } }
-        (titled("Relations, for one transaction", &parts::relations(run)))
+        (titled("Relations, per database transaction", &parts::relations(run)))
         @if let Some(cost) = parts::cost(run) { h3 { "Observing itself" } p { (cost) } }
         @if let Some(counting) = parts::counting(run) { p { (counting) } }
         @if let Some(sampling) = parts::sampling(run) { p { (sampling) } }

@@ -5,8 +5,8 @@ mod profile;
 mod surroundings;
 
 pub(crate) use observed::{
-    PROCESSES_NOTE, absent, backends, cost, counting, disk_traffic, memory, network, processes,
-    relations, standbys, system_calls, taken,
+    PROCESSES_NOTE, absent, backends, cost, counting, covered, disk_traffic, memory, network,
+    processes, relations, standbys, system_calls, taken,
 };
 pub(crate) use profile::{binaries, functions, modules, sampled, sampling, unresolved};
 pub(crate) use surroundings::{

@@ -148,11 +148,11 @@ fn checks(run: &Run, width: usize, color: bool, out: &mut String) {
 
 fn driver(run: &Run) -> String {
     let driver = &run.driver;
-    let cpu = driver
-        .cpu_per_transaction_us
-        .map_or_else(String::new, |us| {
-            format!("{} µs CPU a transaction, ", significant(us))
-        });
+    let seen = run.observation.as_ref();
+    let cpu = seen.and_then(|seen| seen.per_transaction.driver_cpu_us);
+    let cpu = cpu.map_or_else(String::new, |us| {
+        format!("{} µs CPU a transaction, ", significant(us))
+    });
     let late = driver.lateness_ms.map_or_else(
         || "no scheduled steps".to_owned(),
         |late| {
@@ -174,7 +174,7 @@ fn driver(run: &Run) -> String {
         )
     });
     format!(
-        "Driver: {cpu}{late}{}{beat}; {} of memory",
+        "Driver: {cpu}{late}{}{beat}; peak memory {}",
         if driver.stay_awake {
             " with processors kept awake"
         } else {

@@ -102,7 +102,7 @@ pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
             );
         }
     }
-    let driver = |run: &Run| run.driver.cpu_per_transaction_us;
+    let driver = |run: &Run| run.observation.as_ref()?.per_transaction.driver_cpu_us;
     add(
         "driver_cpu_us".into(),
         "driver CPU per transaction".into(),

@@ -2,15 +2,10 @@
 
 use crate::run::Judged;
 use std::collections::BTreeMap;
-use tenbin_record::Observation;
-use tenbin_record::observation::{DiskSeen, PerTransaction};
 use tenbin_record::result as record;
 use tenbin_record::samples::{SampleRow, TERMINALS};
 use tenbin_rte::{Driven, Errors, KindResult, Point};
 use tenbin_workload::Tally;
-
-/// A sector as the kernel counts them.
-const SECTOR_BYTES: f64 = 512.0;
 
 pub(crate) fn times(times: &tenbin_rte::Times) -> Option<record::Times> {
     record::Times::of(times.count(), times.mean_ms(), times.max_ms(), |quantile| {
@@ -170,8 +165,6 @@ pub(crate) fn driver<T: Tally>(
     options: &tenbin_rte::Options,
 ) -> record::Driver {
     let usage = &driven.usage;
-    let completed: u64 = driven.kinds.iter().map(|kind| kind.completed).sum();
-    let cpu_us = 1e6 * (usage.cpu_user_s + usage.cpu_system_s);
     record::Driver {
         terminals: options.terminals,
         connections: options.connections,
@@ -179,7 +172,6 @@ pub(crate) fn driver<T: Tally>(
         cpu_user_s: usage.cpu_user_s,
         cpu_system_s: usage.cpu_system_s,
         cpu_recording_s: usage.cpu_recording_s,
-        cpu_per_transaction_us: (completed > 0).then(|| cpu_us / completed as f64),
         rss_max_bytes: usage.rss_max_bytes,
         stay_awake: usage.stayed_awake,
         lateness_ms: lateness(&driven.lateness),
@@ -203,50 +195,4 @@ fn lateness(late: &tenbin_rte::Times) -> Option<record::Lateness> {
         p999: late.p999,
         max: late.max,
     })
-}
-
-/// What was observed, with its costs divided by the transactions answered in the interval.
-pub(crate) fn per_transaction<T: Tally>(mut seen: Observation, driven: &Driven<T>) -> Observation {
-    let completed: u64 = driven.kinds.iter().map(|kind| kind.completed).sum();
-    if completed > 0 && seen.interval_s > 0.0 {
-        // The two intervals differ by the fraction of a second in which the observer noticed.
-        let transactions = completed as f64 * seen.interval_s / driven.measured_s;
-        seen.per_transaction = divided(&seen, transactions);
-    }
-    seen
-}
-
-fn divided(seen: &Observation, transactions: f64) -> PerTransaction {
-    let server_s: f64 = seen.server_cpu.values().map(|cpu| cpu.total_s()).sum();
-    let server = || {
-        let kinds = seen.server_cpu.keys();
-        kinds.filter_map(|kind| seen.processes.get(kind))
-    };
-    let switches = server().filter_map(|kind| {
-        let voluntary = kind.switches_voluntary?;
-        Some(voluntary + kind.switches_involuntary.unwrap_or(0.0))
-    });
-    let waits_s = server().filter_map(|kind| kind.run_queue_wait_s);
-    let local = !seen.server_cpu.is_empty();
-    let disks = |sectors: fn(&DiskSeen) -> f64| {
-        let sum: f64 = seen.disks.values().map(sectors).sum();
-        (!seen.disks.is_empty()).then(|| SECTOR_BYTES * sum / transactions)
-    };
-    PerTransaction {
-        driver_cpu_us: seen
-            .driver_cpu
-            .map(|cpu| 1e6 * cpu.total_s() / transactions),
-        server_cpu_us: local.then(|| 1e6 * server_s / transactions),
-        via_cpu_us: seen.via.map(|via| 1e6 * via.cpu.total_s() / transactions),
-        wal_bytes: seen.wal_bytes.map(|bytes| bytes / transactions),
-        server_switches: local.then(|| switches.sum::<f64>() / transactions),
-        server_run_queue_wait_us: local.then(|| 1e6 * waits_s.sum::<f64>() / transactions),
-        disk_read_bytes: disks(|disk| disk.sectors_read),
-        disk_written_bytes: disks(|disk| disk.sectors_written),
-        counters: seen
-            .counters
-            .iter()
-            .map(|(name, value)| (name.clone(), value / transactions))
-            .collect(),
-    }
 }

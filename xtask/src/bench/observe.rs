@@ -217,7 +217,7 @@ fn look(load: &Load<'_>, beyond: Beyond) -> Result<Seen> {
         },
         Box::new(|_| ()),
     )?;
-    observer.begin_interval();
+    observer.expect_interval(Instant::now(), None);
     let before = load.mark()?;
     thread::sleep(LOOK);
     let after = load.mark()?;

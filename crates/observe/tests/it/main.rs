@@ -85,8 +85,7 @@ impl Watching {
             }),
         )
         .unwrap();
-        observer.expect_interval(Instant::now());
-        observer.begin_interval();
+        observer.expect_interval(Instant::now(), None);
         let watching = Self { observer, rows };
         // The look that begins the interval; one of before may just be under way.
         while watching.rows.try_recv().is_ok() {}

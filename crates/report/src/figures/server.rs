@@ -191,6 +191,24 @@ pub(crate) fn server(run: &Run, observed: &Observed) -> Vec<Figure> {
     figures.collect()
 }
 
+/// The mean over the measurement interval, from the same sums as the tables; a chart also shows the warm-up.
+fn mean(run: &Run, series: Series) -> Option<f64> {
+    let seen = run.observation.as_ref()?;
+    let amount = match series {
+        Series::Wal => seen.wal_bytes,
+        // A counter that did not move is not in the record.
+        Series::BlocksRead => seen.database_transactions.map(|_| {
+            let name = "pg_stat_database.blks_read";
+            seen.counters.get(name).copied().unwrap_or(0.0)
+        }),
+        Series::DiskRead => seen.disk_read_bytes(),
+        Series::DiskWritten => seen.disk_written_bytes(),
+        Series::RunQueue => seen.server_run_queue_wait_s(),
+        Series::Cpu | Series::Backends => None,
+    };
+    seen.each_second(amount?)
+}
+
 /// A chart of half the page's width.
 struct Half<'a> {
     title: &'a str,
@@ -204,32 +222,39 @@ struct Half<'a> {
 impl Half<'_> {
     fn draw(&self, run: &Run, observed: &Observed) -> Option<Figure> {
         let mut layers = Vec::new();
-        let (mut top, mut told) = (0.0_f64, Vec::new());
+        let (mut top, mut means, mut highest) = (0.0_f64, Vec::new(), Vec::new());
         for ((series, label), stroke) in self.series.iter().zip(Stroke::ALL) {
             let (_, points) = observed.rates(*series).into_iter().next()?;
             let values: Vec<f64> = points.iter().filter_map(|point| point.1).collect();
             let most = values.iter().copied().fold(0.0, f64::max);
-            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
             top = top.max(most);
-            let (mean, most) = ((self.shown)(mean), (self.shown)(most));
             let name = label.map_or_else(String::new, |label| format!(" {label}"));
-            told.push((format!("{mean}{name}"), format!("{most}{name}")));
+            let mean = mean(run, *series).map(|mean| (self.shown)(mean) + &name);
+            means.extend(mean);
+            highest.push((self.shown)(most) + &name);
             layers.push(Layer::Line {
                 points,
                 stroke,
                 label: label.map(str::to_owned),
             });
         }
-        let means: Vec<&str> = told.iter().map(|(mean, _)| mean.as_str()).collect();
-        let most: Vec<&str> = told.iter().map(|(_, most)| most.as_str()).collect();
-        let means = format!("On average {}", means.join(", "));
+        let means = if means.is_empty() {
+            String::new()
+        } else {
+            format!(
+                "On average {} in the measurement interval.",
+                means.join(", ")
+            )
+        };
         let chart = Chart {
             id: self
                 .title
                 .to_lowercase()
                 .replace(|c: char| !c.is_alphanumeric(), "-"),
             title: format!("{}, over time", self.title),
-            description: format!("{means}, at most {}.", most.join(", ")),
+            description: format!("{means} At most {} in the chart.", highest.join(", "))
+                .trim_start()
+                .to_owned(),
             width: HALF,
             margins: HALF_MARGINS,
             plot_height: 120.0,
@@ -245,7 +270,7 @@ impl Half<'_> {
         (top > 0.0).then(|| Figure {
             title: self.title.into(),
             chart: chart.render(),
-            caption: format!("{means}."),
+            caption: means,
         })
     }
 }

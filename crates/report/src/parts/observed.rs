@@ -14,7 +14,7 @@ const CALLS_SHOWN: usize = 30;
 /// States of backends that are shown.
 const STATES_SHOWN: usize = 20;
 
-fn none() -> Cell {
+pub(super) fn none() -> Cell {
     "–".into()
 }
 
@@ -26,14 +26,13 @@ fn whole(value: f64) -> Cell {
     decimal(value, 0).into()
 }
 
-fn size(level: Option<Level>) -> Cell {
-    level.map_or_else(none, |level| bytes(level.mean).into())
+fn second(seen: &Observation, amount: f64, shown: fn(f64) -> String) -> Cell {
+    seen.each_second(amount)
+        .map_or_else(none, |amount| shown(amount).into())
 }
 
-/// Transactions answered in the interval.
-pub(crate) fn completed(run: &Run) -> f64 {
-    let kinds = run.result.transactions.values();
-    kinds.map(|kind| kind.completed).sum::<u64>() as f64
+fn size(level: Option<Level>) -> Cell {
+    level.map_or_else(none, |level| bytes(level.mean).into())
 }
 
 /// Kinds of process, the busiest first, those that did nothing left out.
@@ -72,14 +71,7 @@ pub(crate) fn processes(run: &Run) -> Table {
     let Some(seen) = &run.observation else {
         return table;
     };
-    let transactions = completed(run);
-    let each = |s: f64| {
-        if transactions > 0.0 {
-            seconds(s / transactions)
-        } else {
-            none()
-        }
-    };
+    let each = |s: f64| seen.each(s).map_or_else(none, seconds);
     let counted = |value: Option<f64>| value.map_or_else(none, whole);
     for (kind, used) in kinds(seen) {
         table.row([
@@ -184,7 +176,7 @@ pub(crate) fn disk_traffic(run: &Run) -> Table {
     let Some(seen) = &run.observation else {
         return table;
     };
-    let second = |value: f64| Cell::from(significant(value / seen.interval_s));
+    let second = |value: f64| second(seen, value, significant);
     let ms = |value: Option<f64>| value.map_or_else(none, |ms| response(ms).into());
     for (disk, of) in &seen.disks {
         table.row([
@@ -221,10 +213,10 @@ pub(crate) fn network(run: &Run) -> Table {
     for (interface, of) in &seen.network {
         table.row([
             interface.as_str().into(),
-            bytes(of.received_bytes / seen.interval_s).into(),
-            bytes(of.sent_bytes / seen.interval_s).into(),
-            significant(of.received_packets / seen.interval_s).into(),
-            significant(of.sent_packets / seen.interval_s).into(),
+            second(seen, of.received_bytes, bytes),
+            second(seen, of.sent_bytes, bytes),
+            second(seen, of.received_packets, significant),
+            second(seen, of.sent_packets, significant),
             whole(of.lost_packets),
         ]);
     }
@@ -312,21 +304,20 @@ const RELATION_COLUMNS: [(&str, &[&str]); 8] = [
     ),
 ];
 
-/// Tables and indexes, those with the most blocks first, for one transaction.
+/// Tables and indexes, those with the most blocks first, for one database transaction.
 pub(crate) fn relations(run: &Run) -> Table {
     let columns = RELATION_COLUMNS.map(|(name, _)| numbers(name));
     let mut table = Table::new([verbatim("Relation")].into_iter().chain(columns));
     let Some(seen) = &run.observation else {
         return table;
     };
-    let transactions = completed(run);
-    if transactions == 0.0 {
+    if seen.each_in_database(0.0).is_none() {
         return table;
     }
     let values = |counters: &BTreeMap<String, f64>| {
         RELATION_COLUMNS.map(|(_, names)| {
             let of = names.iter().filter_map(|name| counters.get(*name));
-            of.sum::<f64>() / transactions
+            seen.each_in_database(of.sum()).unwrap_or(0.0)
         })
     };
     let rows = seen.relations.iter();
@@ -344,6 +335,18 @@ pub(crate) fn relations(run: &Run) -> Table {
         table.row([Cell::from(name.as_str())].into_iter().chain(cells));
     }
     table
+}
+
+/// Which transactions the server's counters cover, in a sentence.
+pub(crate) fn covered(run: &Run) -> Option<String> {
+    let covered = run.observation.as_ref()?.database_transactions?;
+    let share = 100.0 * covered.margin / covered.value.max(1.0);
+    Some(format!(
+        "The counters cover {}\u{a0}±\u{a0}{} database transactions: commits and rollbacks that PostgreSQL counted between the two readings, without tenbin's own. A value per database transaction is uncertain by {}\u{a0}%.",
+        decimal(covered.value, 0),
+        decimal(covered.margin, 0),
+        significant(share),
+    ))
 }
 
 /// How far standbys were behind.
@@ -382,11 +385,10 @@ pub(crate) fn system_calls(run: &Run) -> Table {
         numbers("time in it"),
         numbers("a call"),
     ]);
-    let calls = run
-        .observation
-        .as_ref()
-        .and_then(|seen| seen.syscalls.as_ref());
-    let Some(calls) = calls else {
+    let Some(seen) = &run.observation else {
+        return table;
+    };
+    let Some(calls) = &seen.syscalls else {
         return table;
     };
     let of_kind = |(kind, of): (&String, &BTreeMap<String, Calls>)| {
@@ -405,13 +407,9 @@ pub(crate) fn system_calls(run: &Run) -> Table {
         };
         rows.push(("others".into(), "all".into(), others));
     }
-    let transactions = completed(run);
     for (name, kind, calls) in rows {
-        let each = if transactions > 0.0 {
-            significant(calls.count / transactions).into()
-        } else {
-            none()
-        };
+        let each = seen.each(calls.count);
+        let each = each.map_or_else(none, |calls| significant(calls).into());
         table.row([
             name.into(),
             kind.into(),
@@ -493,6 +491,9 @@ pub(crate) fn taken(run: &Run) -> Table {
     }
     for what in super::unresolved(run) {
         table.row(["of the samples".into(), what.into()]);
+    }
+    if let Some(covered) = covered(run) {
+        table.row(["the server's counters".into(), covered.into()]);
     }
     let absent = run.observation.iter().flat_map(|seen| &seen.absent);
     for (what, why) in absent {

@@ -1,6 +1,5 @@
 //! The tables of a profile.
 
-use super::observed::completed;
 use crate::format::{count, decimal, response, significant};
 use crate::observed::is_server;
 use crate::table::{Table, numbers, verbatim, words};
@@ -44,15 +43,15 @@ pub(crate) fn modules(run: &Run) -> Table {
     let all: u64 = modules.values().sum();
     let mut rows: Vec<_> = modules.into_iter().collect();
     rows.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    let transactions = completed(run);
+    let server_us = run
+        .observation
+        .as_ref()
+        .and_then(|seen| seen.per_transaction.server_cpu_us);
     for (module, samples) in rows {
         let (name, does) = part(module);
-        let each = if transactions > 0.0 {
-            let each_s = samples as f64 / profile.rate_hz / transactions;
-            response(each_s * 1e3)
-        } else {
-            "–".into()
-        };
+        // The samples divide the CPU time that the kernel accounts; they do not measure it again.
+        let each_us = server_us.map(|us| us * samples as f64 / all as f64);
+        let each = each_us.map_or_else(|| "–".into(), |us| response(us / 1e3));
         table.row([
             name.into(),
             does.into(),

@@ -1,9 +1,11 @@
 //! The tables about what a run ran on.
 
+use super::observed::none;
 use crate::format::{bytes, count, counted, decimal, duration, response, significant};
-use crate::table::{Table, numbers, verbatim, words};
+use crate::table::{Cell, Table, numbers, verbatim, words};
 use crate::words::scale;
 use tenbin_record::Run;
+use tenbin_record::observation::Observation;
 use tenbin_record::run::{Server, Setting};
 
 /// A table of names and what they are.
@@ -25,12 +27,6 @@ pub(crate) fn driver(run: &Run) -> Table {
             driver.threads
         ),
     );
-    if let Some(cpu_us) = driver.cpu_per_transaction_us {
-        add(
-            "CPU of the driving threads for a transaction",
-            format!("{} µs", significant(cpu_us)),
-        );
-    }
     add(
         "CPU of the driving threads: user, kernel",
         format!(
@@ -405,31 +401,66 @@ const KEY_COUNTERS: [&str; 19] = [
 
 /// Log and the counters most asked for in the measurement interval; empty when nobody watched.
 pub(crate) fn observation(run: &Run) -> Table {
+    let mut table = Table::new([
+        words("What"),
+        numbers("in all"),
+        numbers("a second"),
+        numbers("per transaction"),
+        numbers("per database transaction"),
+    ]);
     let Some(seen) = &run.observation else {
-        return Growth::of(run, 0.0).table;
+        return table;
     };
-    let mut growth = Growth::of(run, seen.interval_s);
     if let Some(size) = seen.wal_bytes {
-        growth.add("write-ahead log", size, bytes);
+        let each = seen.per_transaction.wal_bytes;
+        table.row([
+            "write-ahead log".into(),
+            bytes(size).into(),
+            known(seen.each_second(size), bytes),
+            known(each, bytes),
+            none(),
+        ]);
     }
     for name in KEY_COUNTERS {
         if let Some(value) = seen.counters.get(name) {
-            growth.add(name, *value, shown(name));
+            let [name, all, second, each] = growth(seen, name, *value);
+            table.row([name, all, second, none(), each]);
         }
     }
-    growth.table
+    table
 }
 
 /// Every counter that moved in the measurement interval.
 pub(crate) fn counters(run: &Run) -> Table {
+    let mut table = Table::new([
+        words("What"),
+        numbers("in all"),
+        numbers("a second"),
+        numbers("per database transaction"),
+    ]);
     let Some(seen) = &run.observation else {
-        return Growth::of(run, 0.0).table;
+        return table;
     };
-    let mut growth = Growth::of(run, seen.interval_s);
     for (name, value) in &seen.counters {
-        growth.add(name, *value, shown(name));
+        table.row(growth(seen, name, *value));
     }
-    growth.table
+    table
+}
+
+/// What a counter grew by: in all, a second, a database transaction.
+fn growth(seen: &Observation, name: &str, value: f64) -> [Cell; 4] {
+    let shown = shown(name);
+    let each = seen.per_database_transaction.get(name).copied();
+    [
+        name.into(),
+        shown(value).into(),
+        known(seen.each_second(value), shown),
+        known(each, shown),
+    ]
+}
+
+fn known(value: Option<f64>, shown: fn(f64) -> String) -> Cell {
+    value.map_or_else(none, |value| shown(value).into())
 }
 
 /// How a counter's amounts are written.
@@ -445,45 +476,5 @@ fn shown(name: &str) -> fn(f64) -> String {
         bytes
     } else {
         number
-    }
-}
-
-/// A table of what grew: in all, a second, a transaction.
-struct Growth {
-    table: Table,
-    seconds: f64,
-    completed: f64,
-}
-
-impl Growth {
-    fn of(run: &Run, seconds: f64) -> Self {
-        let columns = [
-            words("What"),
-            numbers("in all"),
-            numbers("a second"),
-            numbers("per transaction"),
-        ];
-        Self {
-            table: Table::new(columns),
-            seconds,
-            completed: super::observed::completed(run),
-        }
-    }
-
-    fn add(&mut self, name: &str, value: f64, shown: impl Fn(f64) -> String) {
-        let part = |of: f64| {
-            if of > 0.0 {
-                shown(value / of)
-            } else {
-                "–".into()
-            }
-        };
-        let (second, transaction) = (part(self.seconds), part(self.completed));
-        self.table.row([
-            name.into(),
-            shown(value).into(),
-            second.into(),
-            transaction.into(),
-        ]);
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use tenbin_record::observation::{
-    BinaryProfile, Calls, Cost, Cpu, DiskSeen, KindProfile, Level, Machine, Observation,
-    PerTransaction, Processes, Profile, Standby, SystemCalls, Waits,
+    BinaryProfile, Calls, Cost, Cpu, DiskSeen, Estimate, KindProfile, Level, Machine, Observation,
+    Processes, Profile, Standby, SystemCalls, Waits,
 };
 use tenbin_record::profile::Stack;
 use tenbin_record::result::{
@@ -274,6 +274,12 @@ fn host() -> Host {
     }
 }
 
+/// With what was used divided by the transactions, as a run does it.
+fn divided(mut observation: Observation) -> Observation {
+    observation.divide(KINDS.iter().map(|(_, _, count, _)| count).sum(), 60.0);
+    observation
+}
+
 fn observation() -> Observation {
     let cpu = |user_s, system_s| Cpu { user_s, system_s };
     let counters = [
@@ -281,7 +287,8 @@ fn observation() -> Observation {
         ("pg_stat_database.blks_read", 12_804.0),
     ];
     Observation {
-        interval_s: 60.0,
+        // The observer is never exactly on time.
+        interval_s: 61.5,
         driver_cpu: Some(cpu(1.5, 1.9)),
         server_cpu: BTreeMap::from([
             ("client_backend".into(), cpu(61.0, 21.0)),
@@ -293,13 +300,13 @@ fn observation() -> Observation {
         counters: counters
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
-        per_transaction: PerTransaction {
-            driver_cpu_us: Some(84.8),
-            server_cpu_us: Some(2110.0),
-            via_cpu_us: None,
-            wal_bytes: Some(4890.0),
-            ..PerTransaction::default()
-        },
+        database_transactions: Some(Estimate {
+            value: 41_300.0,
+            margin: 240.0,
+        }),
+        per_database_transaction: counters
+            .map(|(name, value)| (name.to_owned(), value / 41_300.0))
+            .into(),
         relations: BTreeMap::from([(
             "public.stock".into(),
             BTreeMap::from([
@@ -634,7 +641,6 @@ pub(crate) fn run() -> Run {
             cpu_user_s: 1.4,
             cpu_system_s: 1.8,
             cpu_recording_s: 0.1,
-            cpu_per_transaction_us: Some(79.8),
             rss_max_bytes: 27 << 20,
             stay_awake: false,
             lateness_ms: Some(Lateness {
@@ -659,7 +665,7 @@ pub(crate) fn run() -> Run {
         },
         result: result(),
         timeline: timeline(-10, 61, &KINDS),
-        observation: Some(observation()),
+        observation: Some(divided(observation())),
     }
 }
 

@@ -11,6 +11,7 @@ mod aging;
 mod comparison;
 mod fixture;
 mod page;
+mod sources;
 mod text;
 mod tpch;
 mod trace;

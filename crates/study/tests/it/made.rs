@@ -176,9 +176,9 @@ fn figures(run: &mut Run, truth: Truth, rows: &[TransactionRow], samples: &[Samp
             .filter_map(|s| s.value)
             .sum()
     };
-    run.driver.cpu_per_transaction_us = Some(sum(CPU, true) * 1e6 / all);
     let observation = run.observation.as_mut().unwrap();
     observation.gaps.clear();
+    observation.per_transaction.driver_cpu_us = Some(sum(CPU, true) * 1e6 / all);
     observation.per_transaction.server_cpu_us = Some(sum(CPU, false) * 1e6 / all);
     observation.per_transaction.wal_bytes = Some(sum(WAL, false) / all);
 }

@@ -329,6 +329,9 @@ impl<S: Subject> DrivenLoad<S> {
         outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
         let mut server = sut.record();
         server.database_size_bytes = self.database_size_bytes;
+        let mut observation = self.watched.observation;
+        let completed = driven.kinds.iter().map(|kind| kind.completed).sum();
+        observation.divide(completed, driven.measured_s);
         let run = Run {
             schema: RUN_SCHEMA.to_owned(),
             tenbin: Tenbin {
@@ -341,7 +344,7 @@ impl<S: Subject> DrivenLoad<S> {
             host: tenbin_observe::describe(&used_paths(sut, directory)),
             driver,
             timeline: result::timeline(&driven.timeline, &driven.kinds),
-            observation: Some(result::per_transaction(self.watched.observation, &driven)),
+            observation: Some(observation),
             result: outcome,
         };
         Finished {

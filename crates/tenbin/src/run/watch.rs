@@ -105,13 +105,12 @@ impl Phases<'_> {
         if self.now == Phase::Connecting {
             let left = Duration::try_from_secs_f64(progress.remaining_s).unwrap_or_default();
             let end = Instant::now() + left;
-            self.observer
-                .expect_interval(end.checked_sub(self.duration).unwrap_or(end));
+            let start = end.checked_sub(self.duration).unwrap_or(end);
+            self.observer.expect_interval(start, Some(end));
         }
-        match progress.phase {
-            Phase::Measurement => self.observer.begin_interval(),
-            Phase::RampDown => self.observer.end_interval(),
-            _ => {}
+        // Sooner than expected where the run was stopped.
+        if progress.phase == Phase::RampDown {
+            self.observer.end_interval();
         }
         self.now = progress.phase;
     }

@@ -144,8 +144,7 @@ fn observed(
             }
         }),
     )?;
-    observer.expect_interval(Instant::now());
-    observer.begin_interval();
+    observer.expect_interval(Instant::now(), None);
     let config = sut.server.target.config();
     let mut view = View::new(options, command.quiet);
     let tested = test::run(options, || config.connect(NoTls), stop, &mut |executed| {
