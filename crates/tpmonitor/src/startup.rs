@@ -147,6 +147,14 @@ fn clipped(mut name: String) -> String {
     name
 }
 
+/// Whether start-up parameters ask for physical replication.
+pub(crate) fn replicates(parameters: &[(String, String)]) -> bool {
+    parameters.iter().any(|(name, value)| {
+        name == "replication"
+            && !matches!(value.as_str(), "false" | "off" | "no" | "0" | "database")
+    })
+}
+
 impl Startup {
     /// A parameter by its name.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
@@ -160,10 +168,7 @@ impl Startup {
     /// Whether a session for physical replication is asked for; one for logical replication is in a
     /// database as all others are.
     pub(crate) fn replicates(&self) -> bool {
-        self.parameters.iter().any(|(name, value)| {
-            name == "replication"
-                && !matches!(value.as_str(), "false" | "off" | "no" | "0" | "database")
-        })
+        replicates(&self.parameters)
     }
 
     /// The version that the session will speak.

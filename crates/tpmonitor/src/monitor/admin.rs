@@ -1,11 +1,11 @@
 //! The monitor's own database: what `psql -d tenbin` shows and does, in `PgBouncer`'s columns.
 
-use super::Serving;
 use super::checks::role_name;
 use super::classes::ClassId;
 use super::client::{Client, Stage};
 use super::pool::{Pool, PoolId};
 use super::server::{Server, Stage2};
+use super::{Serving, Shutdown};
 use crate::config::{Config, Database, Listen, Pooling};
 use crate::messages::{
     AUTHENTICATION_OK, Severity, Type, command_complete, data_row, error, message, parameter,
@@ -14,6 +14,7 @@ use crate::messages::{
 use crate::relay::Mode;
 use crate::scan::{self, Step};
 use crate::slab::Id;
+use crate::startup::Startup;
 use crate::tls::Session;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -34,7 +35,7 @@ pub(super) const REFUSED: &str = "08P01";
 
 type Said = Result<Vec<u8>, (&'static str, String)>;
 
-const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS, DATABASES, USERS, CLASSES, LISTS, STATE, CONFIG, VERSION; PAUSE [db], RESUME [db], DISABLE db, ENABLE db, RECONNECT [db], WAIT_CLOSE [db], KILL [db], RELOAD, UPGRADE, SHUTDOWN";
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS, DATABASES, USERS, CLASSES, LISTS, STATE, CONFIG, VERSION; PAUSE [db], RESUME [db], DISABLE db, ENABLE db, RECONNECT [db], WAIT_CLOSE [db], KILL [db], KILL_CLIENT ptr, SUSPEND, RELOAD, UPGRADE, SHUTDOWN [WAIT_FOR_SERVERS | WAIT_FOR_CLIENTS]";
 
 impl Serving {
     /// Whether a client wants the monitor itself.
@@ -43,13 +44,14 @@ impl Serving {
     }
 
     /// Lets a user in that may look.
-    pub(super) fn admit_admin(&mut self, id: Id, user: &str) {
+    pub(super) fn admit_admin(&mut self, id: Id, startup: &Startup) {
         let config = &self.config;
-        let named = |users: &[String]| users.iter().any(|known| known == user);
+        let named = |users: &[String]| users.contains(&startup.user);
         let commands = named(&config.admin_users);
         if !commands && !named(&config.stats_users) {
-            return self.expel(
+            return self.refuse(
                 id,
+                startup,
                 "42501",
                 "not allowed: the user is neither among admin_users nor among stats_users",
             );
@@ -150,9 +152,10 @@ impl Serving {
             )),
             [] => Ok(vec![b'I', 0, 0, 0, 4]),
             _ if !commands => Err(("42501", "admin access needed".to_owned())),
-            ["pause" | "wait_close"] | ["pause" | "wait_close", _] => {
+            ["pause" | "wait_close" | "suspend"] | ["pause" | "wait_close", _] => {
                 let begun = match words[0] {
                     "pause" => self.pause(id, name),
+                    "suspend" => self.suspend(id),
                     _ => self.wait_close(id, name),
                 };
                 match begun {
@@ -163,6 +166,7 @@ impl Serving {
             ["resume"] | ["resume", _] => told(self.unpause(name), "RESUME"),
             ["reconnect"] | ["reconnect", _] => told(self.reconnect(name), "RECONNECT"),
             ["kill"] | ["kill", _] => told(self.kill(name), "KILL"),
+            ["kill_client", pointer] => told(self.kill_client(pointer), "KILL_CLIENT"),
             ["disable"] | ["disable", _] => told(self.allow(name, false), "DISABLE"),
             ["enable"] | ["enable", _] => told(self.allow(name, true), "ENABLE"),
             ["reload"] => match self.reload() {
@@ -174,7 +178,15 @@ impl Serving {
                 Err(error) => Err(("55000", error)),
             },
             ["shutdown"] => {
-                self.stop();
+                self.stop(Shutdown::Soon);
+                done("SHUTDOWN")
+            }
+            ["shutdown", "wait_for_servers"] => {
+                self.stop(Shutdown::WithoutServers);
+                done("SHUTDOWN")
+            }
+            ["shutdown", "wait_for_clients"] => {
+                self.stop(Shutdown::WithoutClients);
                 done("SHUTDOWN")
             }
             _ => Err((

@@ -184,6 +184,9 @@ impl Serving {
             if !client.conn.readable || !client.takes_input() || client.conn.unsent() > 0 {
                 return;
             }
+            if self.stopped.suspended && matches!(client.stage, Stage::Ready) {
+                return;
+            }
             if let Some(server) = client.server.and_then(|server| self.servers.get(server))
                 && server.conn.unsent() > 0
             {

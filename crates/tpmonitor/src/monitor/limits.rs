@@ -132,7 +132,9 @@ impl Serving {
     pub(super) fn ask_room(&mut self, id: Id, pool: PoolId) -> bool {
         let addresses = addresses(&self.pools[pool.0]);
         let known = self.rooms.iter().any(|(known, _)| *known == addresses);
-        let asks = !known && self.config.max_server_connections_per_server == 0;
+        let asks = !known
+            && !self.pools[pool.0].is_physical()
+            && self.config.max_server_connections_per_server == 0;
         if asks {
             self.ask(id, Own::Room, ASK_ROOM);
         }

@@ -264,7 +264,7 @@ impl Serving {
     /// to with what it has shown.
     fn join(&mut self, id: Id, startup: Startup, learnt: Option<Secret>) {
         if self.is_admin_database(&startup.database) {
-            return self.admit_admin(id, &startup.user);
+            return self.admit_admin(id, &startup);
         }
         if self.stopped.disabled.contains(&startup.database) {
             let text = format!("database \"{}\" is disabled", startup.database);
@@ -289,13 +289,14 @@ impl Serving {
             reads: false,
         };
         let mut wanted = Vec::new();
+        let physical = startup.replicates();
         for (name, value) in &startup.parameters {
             let ignored = &self.config.ignored_parameters;
             if ignored.iter().any(|known| known.eq_ignore_ascii_case(name)) {
                 continue;
             }
             match carried(name.as_bytes()) {
-                Some(index) if usize::from(index) < ALWAYS_REPORTED => {
+                Some(index) if usize::from(index) < ALWAYS_REPORTED && !physical => {
                     wanted.push((index, value.as_bytes().into()));
                 }
                 // Servers get it in their own start-up packet.

@@ -80,6 +80,8 @@ const NOT_AT_ALL: Timespec = Timespec {
 };
 /// Descriptors that are neither clients' nor servers': standard streams, epoll, timer, listeners.
 const OWN_DESCRIPTORS: usize = 10;
+/// As good as no limit.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
 /// Connections accepted before others get their turn.
 const ACCEPT_BATCH: usize = 64;
 
@@ -152,6 +154,18 @@ pub struct Monitor {
     descriptors: usize,
 }
 
+/// How a monitor ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Shutdown {
+    /// When transactions under way have ended, or at the limit.
+    #[default]
+    Soon,
+    /// When no client has a server connection.
+    WithoutServers,
+    /// When no client is left.
+    WithoutClients,
+}
+
 /// A TP monitor at work.
 struct Serving {
     epoll: OwnedFd,
@@ -189,6 +203,8 @@ struct Serving {
     groups: Vec<Group>,
     /// How many connections servers may be given, where they have said it.
     rooms: Vec<(Vec<Address>, usize)>,
+    /// Servers that would not speak TLS where they might, and of which the log has it.
+    plain: Vec<Address>,
     /// Servers that are asked for passwords.
     lookups: Vec<Lookup>,
     /// Pools where a server may have become free for somebody who waits.
@@ -214,6 +230,8 @@ struct Serving {
     period_end: Instant,
     stopped: Stopped,
     stopping: Option<Instant>,
+    /// How it ends, where it was asked for.
+    shutdown: Shutdown,
     done: bool,
     buffers: Buffers,
 }
@@ -435,6 +453,7 @@ impl Serving {
             classes: Vec::new(),
             groups: Vec::new(),
             rooms: Vec::new(),
+            plain: Vec::new(),
             lookups: Vec::new(),
             due: Vec::new(),
             clients_again: Vec::new(),
@@ -451,6 +470,7 @@ impl Serving {
             period_end: now + ticks::PERIOD,
             stopped: Stopped::default(),
             stopping: None,
+            shutdown: Shutdown::default(),
             done: false,
             buffers: Buffers::default(),
         }
@@ -617,7 +637,7 @@ impl Serving {
             line(Level::Info, "stopping at once", &[]);
             self.done = true;
         } else if asked & STOP != 0 {
-            self.stop();
+            self.stop(Shutdown::Soon);
         }
     }
 
@@ -732,18 +752,42 @@ impl Serving {
     }
 
     /// No new clients; those at work may end what they do.
-    fn stop(&mut self) {
+    fn stop(&mut self, shutdown: Shutdown) {
         if self.stopping.is_some() {
             return;
         }
-        line(
-            Level::Info,
-            "stopping; transactions under way may end",
-            &[("limit_s", &self.config.stop_limit.as_secs())],
-        );
+        self.shutdown = shutdown;
         self.service.tell("STOPPING=1");
-        self.stopping = Some(self.now + self.config.stop_limit);
         self.close_listeners();
+        match shutdown {
+            Shutdown::Soon => line(
+                Level::Info,
+                "stopping; transactions under way may end",
+                &[("limit_s", &self.config.stop_limit.as_secs())],
+            ),
+            Shutdown::WithoutServers => {
+                line(
+                    Level::Info,
+                    "stopping when no client has a server connection",
+                    &[],
+                );
+            }
+            // They are served as before.
+            Shutdown::WithoutClients => {
+                return line(Level::Info, "stopping when no client is left", &[]);
+            }
+        }
+        let limit = match shutdown {
+            Shutdown::Soon => self.config.stop_limit,
+            Shutdown::WithoutServers | Shutdown::WithoutClients => FOREVER,
+        };
+        self.stopping = Some(self.now + limit);
         self.end_idle_clients();
+    }
+
+    /// Whether nobody is left but administrators.
+    fn is_left_alone(&self) -> bool {
+        let mut stages = self.clients.iter().map(|(_, client)| &client.stage);
+        stages.all(|stage| matches!(stage, client::Stage::Admin { .. }))
     }
 }

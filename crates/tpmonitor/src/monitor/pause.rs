@@ -17,6 +17,8 @@ pub(super) struct Stopped {
     pub(super) paused: BTreeSet<String>,
     /// Databases that take no further clients.
     pub(super) disabled: BTreeSet<String>,
+    /// Nothing is read of sessions, on either side.
+    pub(super) suspended: bool,
     awaited: Vec<Awaited>,
 }
 
@@ -36,6 +38,8 @@ enum What {
     Pause,
     /// Those that are to be closed as soon as they are free.
     WaitClose,
+    /// Everything that is still to be sent.
+    Suspend,
 }
 
 /// Why a command is refused, in `PgBouncer`'s words.
@@ -56,12 +60,44 @@ impl Serving {
     /// Closes server connections as they become free, and connects to no more. Whoever wants it is answered
     /// when that has come about.
     pub(super) fn pause(&mut self, by: Id, database: Option<&str>) -> Done {
-        if self.stopped.all {
+        if self.stopped.all || self.stopped.suspended {
             return Err("already suspended/paused".to_owned());
         }
         self.hold("pause", database)?;
         self.close_when_free(database, "paused");
         self.wait_for(by, What::Pause, database);
+        Ok(())
+    }
+
+    /// Reads nothing more of sessions, and sends what has been read. What is sent to the monitor meanwhile waits.
+    pub(super) fn suspend(&mut self, by: Id) -> Done {
+        if self.stopped.all || self.stopped.suspended {
+            return Err("already suspended/paused".to_owned());
+        }
+        self.stopped.suspended = true;
+        line(Level::Info, "suspended: sessions are not read", &[]);
+        self.wait_for(by, What::Suspend, None);
+        Ok(())
+    }
+
+    /// Ends the session of one client, as `SHOW CLIENTS` names it (`ptr`).
+    pub(super) fn kill_client(&mut self, pointer: &str) -> Done {
+        let number = pointer
+            .trim_matches('\'')
+            .strip_prefix('c')
+            .unwrap_or_default();
+        let ids = self.clients.ids();
+        let found = ids.into_iter().find(|id| id.number().to_string() == number);
+        let Some(id) = found else {
+            return Err(format!(
+                "no such client: {pointer}; SHOW CLIENTS has them under ptr"
+            ));
+        };
+        self.expel(
+            id,
+            "57P01",
+            "terminating connection due to administrator command",
+        );
         Ok(())
     }
 
@@ -114,6 +150,10 @@ impl Serving {
     /// Lets requests be served again. Whoever waits for the pause to come about is told that it will not.
     pub(super) fn unpause(&mut self, database: Option<&str>) -> Done {
         match database {
+            None if std::mem::take(&mut self.stopped.suspended) => {
+                self.clients_again.extend(self.clients.ids());
+                self.servers_again.extend(self.servers.ids());
+            }
             None if !std::mem::take(&mut self.stopped.all) => {
                 return Err("pooler is not paused/suspended".to_owned());
             }
@@ -136,7 +176,7 @@ impl Serving {
             self.ask_around(index);
         }
         let over = |awaited: &mut Awaited| {
-            awaited.what == What::Pause && awaited.database.as_deref() == database
+            awaited.what != What::WaitClose && awaited.database.as_deref() == database
         };
         let over: Vec<Awaited> = self.stopped.awaited.extract_if(.., over).collect();
         for awaited in over {
@@ -201,6 +241,7 @@ impl Serving {
                 Ok(match what {
                     What::Pause => "PAUSE",
                     What::WaitClose => "WAIT_CLOSE",
+                    What::Suspend => "SUSPEND",
                 }),
             );
         }
@@ -208,6 +249,11 @@ impl Serving {
 
     /// Whether something is left of what is to be gone.
     fn is_left(&self, awaited: &Awaited) -> bool {
+        if awaited.what == What::Suspend {
+            let mut clients = self.clients.iter().map(|(_, client)| &client.conn);
+            let mut servers = self.servers.iter().map(|(_, server)| &server.conn);
+            return clients.any(|conn| conn.unsent() > 0) || servers.any(|conn| conn.unsent() > 0);
+        }
         let pools = self.pools_of(awaited.database.as_deref());
         let mut servers = self.servers.iter().map(|(_, server)| server);
         servers.any(|server| {
@@ -246,7 +292,7 @@ impl Serving {
         };
         let awaited = self.stopped.awaited.swap_remove(index);
         self.answer(id, Err("canceling statement due to user request"));
-        if awaited.what == What::Pause {
+        if awaited.what != What::WaitClose {
             // Where another session has resumed it, nothing is left to do.
             let _ = self.unpause(awaited.database.as_deref());
         }

@@ -185,6 +185,11 @@ impl Pool {
         self.until_period = self.totals;
     }
 
+    /// Whether its sessions are for physical replication: they execute no SQL, and serve one client each.
+    pub(super) fn is_physical(&self) -> bool {
+        crate::startup::replicates(&self.key.extras)
+    }
+
     /// Whether it is for clients.
     pub(super) fn serves(&self) -> bool {
         self.purpose == Purpose::Serve
@@ -722,6 +727,11 @@ impl Serving {
             return true;
         }
         let sql = server.set.change(&wanted);
+        if self.pools[server.pool.0].is_physical() {
+            server.condemned = true;
+            self.settled(server_id, None);
+            return false;
+        }
         client.settling = true;
         // A log-in that changes nothing is still to be answered.
         let sql = if sql.is_empty() { ";".to_owned() } else { sql };

@@ -133,6 +133,15 @@ impl Serving {
             b"N" if self.pools[server.pool.0].database.tls.mode <= TlsMode::Prefer => {
                 server.encrypt = false;
                 server.other_way = false;
+                // Once, as it is so for every connection.
+                if !self.plain.contains(&server.address) {
+                    self.plain.push(server.address.clone());
+                    line(
+                        Level::Warning,
+                        "the server has no TLS; sessions with it are in plain text (sslmode=prefer)",
+                        &[("address", &server.address)],
+                    );
+                }
                 self.introduce(id);
             }
             b"N" => self.not_reached(id, "it does not speak TLS, and sslmode asks for it"),

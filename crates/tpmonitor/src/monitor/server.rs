@@ -150,7 +150,9 @@ impl Serving {
             let Some(server) = self.servers.get_mut(id) else {
                 return;
             };
-            if !server.conn.readable {
+            if !server.conn.readable
+                || (self.stopped.suspended && matches!(server.stage, Stage2::Ready))
+            {
                 return;
             }
             if let Some(client) = server.client.and_then(|client| self.clients.get(client))
@@ -439,7 +441,7 @@ impl Serving {
     }
 
     /// A server has been given its client's parameters, or has refused them.
-    fn settled(&mut self, id: Id, failed: Option<Vec<u8>>) {
+    pub(super) fn settled(&mut self, id: Id, failed: Option<Vec<u8>>) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
@@ -465,7 +467,7 @@ impl Serving {
             return self.settle(id);
         };
         let pool = &mut self.pools[server.pool.0];
-        if pool.welcome.is_none() && !server.condemned {
+        if pool.welcome.is_none() && (!server.condemned || pool.is_physical()) {
             // Another server connection was lost meanwhile. This one has just answered, and is what it was.
             pool.set_welcome(Some(Rc::clone(&server.greeting)));
         }

@@ -4,7 +4,7 @@ use super::client::Stage;
 use super::lookup::Lookup;
 use super::pool::Purpose;
 use super::server::Stage2;
-use super::{STILL_TICK, Serving, TICK};
+use super::{STILL_TICK, Serving, Shutdown, TICK};
 use crate::config::{Limit, TimeLimits};
 use crate::messages::{Severity, error};
 use crate::slab::Id;
@@ -67,8 +67,9 @@ impl Serving {
         self.check_succession();
         if let Some(limit) = self.stopping {
             self.end_idle_clients();
-            self.done |= self.clients.len() == 0 || limit <= self.now;
+            self.done |= self.is_left_alone() || limit <= self.now;
         }
+        self.done |= self.shutdown == Shutdown::WithoutClients && self.is_left_alone();
         let busy = self.stopping.is_some()
             || self.full_until.is_some()
             || self.pools.iter().any(|pool| pool.waiting > 0)
@@ -95,6 +96,9 @@ impl Serving {
             let server = client.server.and_then(|server| self.servers.get(server));
             let pool = client.pool.map(|pool| &self.pools[pool.0]);
             let limits = pool.map_or_else(TimeLimits::default, |pool| {
+                if pool.is_physical() {
+                    return TimeLimits::default();
+                }
                 config.limits(client.user(pool), &pool.database)
             });
             let found = match &client.stage {
@@ -238,7 +242,9 @@ impl Serving {
                 continue;
             };
             let server = client.server.and_then(|server| self.servers.get(server));
-            let at_work = server.is_some_and(|server| !server.relay.is_at_rest());
+            let waits = self.shutdown == Shutdown::WithoutServers;
+            let at_work = server.is_some_and(|server| waits || !server.relay.is_at_rest())
+                || waits && matches!(client.stage, Stage::Admin { .. });
             if !at_work && !matches!(client.stage, Stage::Leaving) {
                 self.dismiss(id, &text);
             }

@@ -10,10 +10,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{
     CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
 };
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore,
-    ServerConfig, ServerConnection, SignatureScheme,
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName,
+    RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
 };
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 use std::fmt;
@@ -155,14 +156,17 @@ impl Acceptor {
             .map_err(|error| unusable(&error))?;
         let builder = match client_ca {
             Some(path) => {
-                let verifier =
-                    WebPkiClientVerifier::builder_with_provider(roots(path)?, provider())
-                        // Who has to have one is decided when it is known who comes; the refusal is
-                        // an error that people can read.
-                        .allow_unauthenticated()
-                        .build()
-                        .map_err(|error| unusable(&error))?;
-                builder.with_client_cert_verifier(verifier)
+                let inner = WebPkiClientVerifier::builder_with_provider(roots(path)?, provider())
+                    // Who has to have one is decided when it is known who comes; the refusal is
+                    // an error that people can read.
+                    .allow_unauthenticated()
+                    .build()
+                    .map_err(|error| unusable(&error))?;
+                builder.with_client_cert_verifier(Arc::new(OfClients {
+                    inner,
+                    authorities: chain(AUTHORITIES, path)?,
+                    provider: provider(),
+                }))
             }
             None => builder.with_no_client_auth(),
         };
@@ -266,6 +270,103 @@ pub(crate) fn binding(certificate: &CertificateDer<'_>) -> Option<Vec<u8>> {
     })
 }
 
+/// Verifies clients' certificates, of version 1, too.
+#[derive(Debug)]
+struct OfClients {
+    inner: Arc<dyn ClientCertVerifier>,
+    authorities: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ClientCertVerifier for OfClients {
+    fn client_auth_mandatory(&self) -> bool {
+        self.inner.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.inner.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self
+            .inner
+            .verify_client_cert(end_entity, intermediates, now);
+        match verified {
+            Err(rustls::Error::InvalidCertificate(CertificateError::Other(why)))
+                if why.to_string() == "UnsupportedCertVersion"
+                    && v1::is_trusted(
+                        end_entity,
+                        &self.authorities,
+                        now,
+                        &self.provider.signature_verification_algorithms,
+                    ) =>
+            {
+                Ok(ClientCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12(&self.provider, message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13(&self.provider, message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.inner.supported_verify_schemes()
+    }
+}
+
+fn verify_tls12(
+    provider: &CryptoProvider,
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signed: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    let known = &provider.signature_verification_algorithms;
+    let mut schemes = known.mapping.iter();
+    let by_v1 = schemes.any(|(scheme, algorithms)| {
+        *scheme == signed.scheme
+            && v1::has_signed(certificate, algorithms, message, signed.signature())
+    });
+    if by_v1 {
+        return Ok(HandshakeSignatureValid::assertion());
+    }
+    rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
+}
+
+fn verify_tls13(
+    provider: &CryptoProvider,
+    message: &[u8],
+    certificate: &CertificateDer<'_>,
+    signed: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    let known = &provider.signature_verification_algorithms;
+    if let Some(key) = v1::key_of_v1(certificate) {
+        let key = SubjectPublicKeyInfoDer::from(key);
+        return verify_tls13_signature_with_raw_key(message, &key, signed, known);
+    }
+    rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
+}
+
 /// Verifies as much of a server's certificate as its `sslmode` asks for.
 #[derive(Debug)]
 struct Verifier {
@@ -334,16 +435,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        let mut schemes = known.mapping.iter();
-        let by_v1 = schemes.any(|(scheme, algorithms)| {
-            *scheme == signed.scheme
-                && v1::has_signed(certificate, algorithms, message, signed.signature())
-        });
-        if by_v1 {
-            return Ok(HandshakeSignatureValid::assertion());
-        }
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
+        verify_tls12(&self.provider, message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -352,12 +444,7 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        if let Some(key) = v1::key_of_v1(certificate) {
-            let key = SubjectPublicKeyInfoDer::from(key);
-            return verify_tls13_signature_with_raw_key(message, &key, signed, known);
-        }
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, known)
+        verify_tls13(&self.provider, message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {

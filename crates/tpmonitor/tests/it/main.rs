@@ -23,6 +23,7 @@ mod places;
 mod pooling;
 mod prepared;
 mod programs;
+mod replication;
 mod session;
 mod settings;
 mod shares;

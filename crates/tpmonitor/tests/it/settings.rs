@@ -1,11 +1,13 @@
 //! Settings that `PgBouncer` has, too: sizes of pools, limits of time, files.
 
-use crate::support::Running;
 use crate::support::raw::{Raw, query};
+use crate::support::{Running, server};
 use postgres::{NoTls, SimpleQueryMessage, SimpleQueryRow};
 use std::os::unix::fs::PermissionsExt as _;
-use std::time::Duration;
-use tenbin_tpmonitor::{Config, Limit, Listen, Pooling, TimeLimits, UserRules};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tenbin_tpmonitor::{Config, Limit, Listen, Pooling, Route, TimeLimits, UserRules};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -160,17 +162,8 @@ fn users_and_databases_have_limits_of_time() {
     begin(&mut free);
     // However busy it is.
     let mut general = monitor.raw();
-    general.send(&query("BEGIN"));
-    let error = loop {
-        let error = general
-            .until_ready()
-            .into_iter()
-            .find(|reply| reply.tag == 'E');
-        if let Some(error) = error {
-            break error;
-        }
-        general.send(&query("SELECT pg_sleep(0.001)"));
-    };
+    general.send(&query("BEGIN; SELECT pg_sleep(1000)"));
+    let error = general.reply();
     assert_eq!(error.field(b'C'), "25P04");
     let mut other = Raw::log_in(monitor.address, "postgres", &[("database", "time_other")]);
     begin(&mut other);
@@ -180,7 +173,6 @@ fn users_and_databases_have_limits_of_time() {
     assert_eq!(slow.reply().field(b'C'), "57014");
     // It began before the others.
     assert_eq!(free.value("SELECT 1"), "1");
-    drop(monitor);
     direct.batch_execute(drop_roles).unwrap();
 }
 
@@ -199,15 +191,30 @@ fn clients_that_wait_are_told_so_once() {
     assert_eq!(two.tags(1), "TDCZ");
 }
 
+/// Values of `name=` in the lines of a log that have all of these words.
+fn logged(log: &Path, words: &[&str], name: &str) -> Vec<String> {
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines = text
+        .lines()
+        .filter(|line| words.iter().all(|word| line.contains(word)));
+    let value = |line: &str| {
+        let (_, rest) = line.split_once(&format!(" {name}="))?;
+        rest.split_whitespace().next().map(str::to_owned)
+    };
+    lines.filter_map(value).collect()
+}
+
 #[test]
 fn a_log_a_number_of_the_process_and_permissions_of_the_socket() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
+    let log = at("log");
     let monitor = Running::start(|config| {
-        config.log_file = Some(at("log"));
+        config.log_file = Some(log.clone());
         config.pid_file = Some(at("pid"));
         config.socket_mode = Some(0o750);
         config.listen.push(Listen::Unix(at(".s.PGSQL.6432")));
+        config.max_logins_per_address = 3;
     });
     let number = std::fs::read_to_string(at("pid")).unwrap();
     assert_eq!(number, format!("{}\n", std::process::id()));
@@ -216,13 +223,131 @@ fn a_log_a_number_of_the_process_and_permissions_of_the_socket() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o777, 0o750);
-    Raw::refused(monitor.address, "postgres", &[("TimeZone", "nowhere")]);
+    // A refused log-in has its address, and no more of a name than names have.
+    let long = "n".repeat(100);
+    Raw::refused(monitor.address, &long, &[("database", "tenbin")]);
+    let refused = ["log-in refused", "client=127.0.0.1", "database=tenbin"];
+    assert_eq!(logged(&log, &refused, "user"), ["n".repeat(63)]);
+    // Silent connections are counted, in no more than a line a second.
+    let began = Instant::now();
+    let silent: Vec<Raw> = (0..53).map(|_| Raw::open(monitor.address)).collect();
+    let counts = || -> Vec<usize> {
+        let lines = logged(
+            &log,
+            &["closed that had not logged in", "127.0.0.1"],
+            "too_many",
+        );
+        lines.iter().map(|count| count.parse().unwrap()).collect()
+    };
+    while counts().iter().sum::<usize>() < 50 {}
+    assert_eq!(counts().iter().sum::<usize>(), 50);
+    assert!(counts().len() as u64 <= began.elapsed().as_secs() + 1);
+    drop(silent);
     monitor.handle.stop();
     monitor.join();
     assert!(!at("pid").exists());
-    let log = std::fs::read_to_string(at("log")).unwrap();
-    assert!(
-        log.contains("INFO stopping; transactions under way may end"),
-        "{log}"
+    assert_eq!(
+        logged(&log, &["INFO stopping; transactions"], "limit_s"),
+        ["30"]
     );
+    // A server that has no TLS where it might, once for all connections. The log is the process's.
+    let server = server();
+    let target = server.tcp_target();
+    let dsn = format!(
+        "host=127.0.0.1 port={} user=postgres password={} sslmode=prefer",
+        server.port(),
+        target.password.unwrap()
+    );
+    let monitor = Running::before(Arc::clone(&server), |config| {
+        let listen = std::mem::take(&mut config.listen);
+        *config = Config::in_front_of(Route::parse(&dsn, Path::new("/")).unwrap(), listen);
+        config.auth = tenbin_tpmonitor::Auth::Trust;
+    });
+    let (mut one, mut two) = (monitor.raw(), monitor.raw());
+    begin(&mut one);
+    begin(&mut two);
+    let address = format!("127.0.0.1:{}", server.port());
+    assert_eq!(
+        logged(&log, &["has no TLS", &address], "address"),
+        std::slice::from_ref(&address)
+    );
+}
+
+fn admin(monitor: &Running) -> postgres::Client {
+    monitor.config().dbname("tenbin").connect(NoTls).unwrap()
+}
+
+/// Why a command is refused.
+fn refusal(admin: &mut postgres::Client, command: &str) -> String {
+    let error = admin.simple_query(command).err().unwrap();
+    error.as_db_error().unwrap().message().to_owned()
+}
+
+#[test]
+fn one_client_can_be_killed() {
+    let monitor = Running::start(|_| ());
+    let (mut one, mut other) = (monitor.raw(), monitor.raw());
+    begin(&mut one);
+    let clients = shown(&monitor, "CLIENTS");
+    let busy = clients.iter().find(|row| row.get("link") != Some(""));
+    let pointer = busy.unwrap().get("ptr").unwrap().to_owned();
+    let mut admin = admin(&monitor);
+    admin
+        .simple_query(&format!("KILL_CLIENT {pointer}"))
+        .unwrap();
+    assert_eq!(one.reply().field(b'C'), "57P01");
+    assert_eq!(other.value("SELECT 1"), "1");
+    for wrong in [pointer.as_str(), "c", "7", "c99999"] {
+        let error = refusal(&mut admin, &format!("KILL_CLIENT {wrong}"));
+        assert!(error.contains("no such client"), "{error}");
+    }
+}
+
+#[test]
+fn suspended_sessions_go_on_where_they_were() {
+    let monitor = Running::start(|_| ());
+    let mut client = monitor.raw();
+    begin(&mut client);
+    let mut admin = admin(&monitor);
+    admin.simple_query("SUSPEND").unwrap();
+    let error = refusal(&mut admin, "PAUSE");
+    assert!(error.contains("already suspended"), "{error}");
+    client.send(&query("SELECT 1"));
+    // A round trip of another session, after which it would have been read.
+    assert_eq!(shown(&monitor, "POOLS")[0].get("cl_active"), Some("1"));
+    let direct = "SELECT state FROM pg_stat_activity WHERE state = 'idle in transaction'";
+    assert_eq!(monitor.direct().query(direct, &[]).unwrap().len(), 1);
+    assert!(client.is_silent());
+    admin.simple_query("RESUME").unwrap();
+    assert_eq!(client.tags(1), "TDCZ");
+    client.send(&query("COMMIT"));
+    assert_eq!(client.tags(1), "CZ");
+}
+
+#[test]
+fn a_shutdown_waits_for_servers_or_clients() {
+    for what in ["WAIT_FOR_SERVERS", "WAIT_FOR_CLIENTS"] {
+        let monitor = Running::start(|config| config.pooling = Pooling::Session);
+        let (mut idle, mut busy) = (monitor.raw(), monitor.raw());
+        let pid = busy.value("SELECT pg_backend_pid()");
+        let mut admin = admin(&monitor);
+        admin.simple_query(&format!("SHUTDOWN {what}")).unwrap();
+        assert!(std::net::TcpStream::connect(monitor.address).is_err());
+        // Sessions have their servers, and go on.
+        assert_eq!(busy.value("SELECT pg_backend_pid()"), pid);
+        assert_eq!(idle.value("SELECT 1"), "1");
+        drop((idle, busy, admin));
+        monitor.join();
+    }
+    let monitor = Running::start(|_| ());
+    let (mut idle, mut busy) = (monitor.raw(), monitor.raw());
+    begin(&mut busy);
+    admin(&monitor)
+        .simple_query("SHUTDOWN WAIT_FOR_SERVERS")
+        .unwrap();
+    assert_eq!(idle.reply().field(b'C'), "57P01");
+    assert_eq!(busy.value("SELECT 1"), "1");
+    busy.send(&query("COMMIT"));
+    assert_eq!(busy.tags(1), "CZ");
+    monitor.join();
 }

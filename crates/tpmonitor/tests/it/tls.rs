@@ -156,6 +156,10 @@ fn clients_show_certificates() {
     authority.sign("other", "somebody", &[]);
     let foreign = Authority::new();
     foreign.sign("me", "postgres", &[]);
+    for authority in [&authority, &foreign] {
+        authority.sign("old", "postgres", &[]);
+        authority.make_v1("old");
+    }
     let with = |authority: &Authority, name: &str| {
         format!(
             "sslmode=require sslcert={} sslkey={}",
@@ -169,6 +173,18 @@ fn clients_show_certificates() {
     for (mode, auth, options, refusal) in [
         (TlsMode::VerifyCa, Auth::Trust, &mine, None),
         (TlsMode::VerifyCa, Auth::Trust, &others, None),
+        (
+            TlsMode::VerifyFull,
+            Auth::Cert,
+            &with(&authority, "old"),
+            None,
+        ),
+        (
+            TlsMode::VerifyCa,
+            Auth::Trust,
+            &with(&foreign, "old"),
+            Some("alert"),
+        ),
         (
             TlsMode::VerifyCa,
             Auth::Trust,
