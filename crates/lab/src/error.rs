@@ -18,6 +18,45 @@ pub enum Error {
     /// A system call.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// Data that could not be loaded.
+    #[error(transparent)]
+    Load(#[from] tenbin_workload::load::LoadError),
+    /// Data that could not be checked.
+    #[error(transparent)]
+    Check(#[from] tenbin_workload::check::CheckError),
+    /// A load that could not be driven.
+    #[error(transparent)]
+    Drive(#[from] tenbin_rte::DriveError),
+    /// A test of TPC-H.
+    #[error(transparent)]
+    Test(#[from] tenbin_workload::tpch::test::TestError),
+    /// A script.
+    #[error(transparent)]
+    Script(#[from] tenbin_pgbench::Error),
+    /// A run directory.
+    #[error(transparent)]
+    Record(#[from] tenbin_record::RecordError),
+    /// What was to be observed.
+    #[error(transparent)]
+    Observe(#[from] tenbin_observe::Error),
+    /// What the listener makes of a record.
+    #[error(transparent)]
+    Page(Box<dyn std::error::Error + Send + Sync>),
+    /// What is asked for contradicts itself, the data or the server: what is wrong, and what to give instead.
+    #[error("{0}")]
+    Refused(String),
+    /// Stopped before there was a result.
+    #[error("interrupted before the run began: nothing was measured")]
+    Interrupted,
+    /// Data of another workload than the one named.
+    #[error("these data are not those of {0}")]
+    OtherData(&'static str),
+    /// No data of the workload named, and none to be loaded.
+    #[error("{0} is not loaded in the database; load it first: tenbin load")]
+    NotLoaded(&'static str),
+    /// The observer's thread kept the file of samples.
+    #[error("the observer did not give back the file of samples")]
+    SamplesLost,
     /// Tablespaces in directories are created for embedded servers only.
     #[error(
         "tablespaces in directories are for an embedded server; a server given by --dsn is never changed: set it up yourself, then run again"
@@ -65,4 +104,10 @@ pub enum Error {
         /// Why not.
         source: std::io::Error,
     },
+}
+
+impl Error {
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::Refused(message.into())
+    }
 }

@@ -145,8 +145,19 @@ impl From<LabError> for Failure {
         let class = match error {
             LabError::Server(error) => return error.into(),
             LabError::Postgres(error) => return error.into(),
+            LabError::Load(error) => return error.into(),
+            LabError::Check(error) => return error.into(),
+            LabError::Drive(error) => return error.into(),
+            LabError::Test(error) => return error.into(),
+            LabError::Script(error) => return error.into(),
+            LabError::Record(error) => return error.into(),
+            LabError::Observe(error) => return error.into(),
             LabError::Io(error) => return error.into(),
-            LabError::ForeignTablespaces
+            LabError::Interrupted => Class::Interrupted,
+            LabError::Refused(_)
+            | LabError::OtherData(_)
+            | LabError::NotLoaded(_)
+            | LabError::ForeignTablespaces
             | LabError::NeverStopped
             | LabError::NoSchema(_)
             | LabError::NoAddress

@@ -1,14 +1,12 @@
 //! What is shown while something takes its time: on a terminal a block that is
 //! redrawn, elsewhere a line now and then. All of it goes to standard error.
 
-use crate::exit::Result;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tenbin_lab::{Needs, ServerSpec, System};
+use tenbin_lab::Drive;
 use tenbin_rte::{Phase, Progress};
 
 /// Between two lines where there is no terminal.
@@ -73,27 +71,6 @@ impl Drop for Live {
     }
 }
 
-/// Opens the system under test, and shows what takes long on the way.
-pub(crate) fn open(server: &ServerSpec, needs: Needs, quiet: bool) -> Result<System> {
-    let live = Arc::new(Mutex::new(Live::new(quiet)));
-    let shown = Arc::clone(&live);
-    let progress = tenbin_server::Progress::new(move |step, elapsed| {
-        if let Ok(mut live) = shown.lock() {
-            live.step(&format!("{step} … {} s", elapsed.as_secs()));
-        }
-    });
-    let opened = System::open(server, needs, progress)?;
-    if let Ok(mut live) = live.lock() {
-        live.clear();
-    }
-    Ok(opened)
-}
-
-/// Opens an existing server, for a command that opens no connections but its own.
-pub(crate) fn open_dsn(dsn: &str, quiet: bool) -> Result<System> {
-    open(&ServerSpec::Dsn(dsn.to_owned()), Needs::default(), quiet)
-}
-
 /// `1:05`, `2:03:09`.
 pub(crate) fn clock(seconds: f64) -> String {
     let whole = Duration::from_secs_f64(seconds.clamp(0.0, 1e9)).as_secs();
@@ -118,41 +95,34 @@ pub(crate) fn bar(share: f64) -> String {
 }
 
 /// Index of a kind of transaction, and what its rate by the minute is called.
-pub(crate) type PerMinute = (usize, &'static str);
+type PerMinute = (usize, &'static str);
 
 /// Shows a run as it goes.
-pub(crate) struct RunView<'a> {
-    live: Live,
-    names: &'a [String],
+pub(crate) struct RunView {
+    names: Vec<String>,
     total_s: f64,
     /// Index of the kind that is also shown by the minute, and what that rate is called.
     per_minute: Option<PerMinute>,
     recent: Recent,
 }
 
-impl<'a> RunView<'a> {
-    /// `total_s`: from the start of the first terminal to the end of the interval.
-    pub(crate) fn new(
-        names: &'a [String],
-        total_s: f64,
-        per_minute: Option<PerMinute>,
-        quiet: bool,
-    ) -> Self {
+impl RunView {
+    /// Of a load that begins.
+    pub(crate) fn new(drive: &Drive<'_>) -> Self {
         Self {
-            live: Live::new(quiet),
-            names,
-            total_s,
-            per_minute,
+            names: drive.kinds.to_vec(),
+            total_s: drive.total_s,
+            per_minute: drive.per_minute,
             recent: Recent::default(),
         }
     }
 
-    /// Takes a snapshot.
-    pub(crate) fn update(&mut self, progress: &Progress<'_>) {
+    /// Takes a snapshot, and shows it.
+    pub(crate) fn update(&mut self, progress: &Progress<'_>, live: &mut Live) {
         self.recent.add(progress);
-        let (names, total_s, per_minute) = (self.names, self.total_s, self.per_minute);
+        let (names, total_s, per_minute) = (&self.names, self.total_s, self.per_minute);
         let recent = &self.recent.0;
-        self.live.show(
+        live.show(
             || block(names, total_s, per_minute, progress, recent),
             || line(per_minute, progress, recent),
         );

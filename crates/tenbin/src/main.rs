@@ -5,16 +5,13 @@ mod out;
 
 mod aging;
 mod args;
-mod bank;
 mod cmd;
 mod exit;
 mod live;
-mod result;
 mod run;
+mod screen;
 mod script;
 mod signals;
-mod tpcc;
-mod tpch;
 mod units;
 
 use clap::{Parser, Subcommand};
@@ -100,7 +97,7 @@ fn main() -> ExitCode {
     let result = match cli.command {
         Command::Run(args) => cmd::run::run(args),
         Command::Bench(args) => cmd::bench::run(&args),
-        Command::Load(args) => cmd::load::run(args),
+        Command::Load(args) => cmd::load::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Age(args) => cmd::age::run(&args),
         Command::Compare(args) => cmd::compare::run(&args),

@@ -1,9 +1,11 @@
 //! Isolation levels.
 
+use serde::{Deserialize, Serialize};
 use tenbin_wire::{Error, Session};
 
 /// Isolation level of every transaction of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// PostgreSQL's default.
     ReadCommitted,

@@ -2,3 +2,4 @@
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the answer")]
 
 mod system;
+mod trial;

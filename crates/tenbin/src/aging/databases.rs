@@ -4,13 +4,12 @@ use super::Plan;
 use super::waiting::{execute, stopped};
 use crate::exit::{Class, Failure, Result};
 use crate::live::{Live, bar};
-use crate::run::loading;
-use crate::tpch;
 use crate::units::bytes;
 use postgres::{Client, NoTls};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use tenbin_lab::System;
+use tenbin_lab::tpch::TpchData;
+use tenbin_lab::{Lab, OnExisting, System, available_bytes};
 use tenbin_study::aging::{Databases, Side};
 use tenbin_workload::tpch::{age, required_bytes};
 
@@ -34,7 +33,7 @@ pub(super) fn connect(sut: &System, database: &str) -> Result<Client> {
 /// Refuses what does not fit, before hours are spent.
 pub(super) fn refuse_space(sut: &System, plan: &Plan) -> Result<()> {
     let needed = COPIES * required_bytes(plan.scale, 0) + (1 << 30);
-    match loading::available_bytes(sut).filter(|&has| has < needed) {
+    match available_bytes(sut).filter(|&has| has < needed) {
         None => Ok(()),
         Some(has) => Err(Failure::bad_input(format!(
             "the study at scale {} needs about {} where the server keeps its data, and {} are free: \
@@ -47,22 +46,16 @@ pub(super) fn refuse_space(sut: &System, plan: &Plan) -> Result<()> {
 }
 
 /// Loads, ages, keeps what came of it, and puts the rest in order.
-pub(super) fn make(
-    sut: &mut System,
-    plan: &Plan,
-    live: &mut Live,
-    stop: &AtomicBool,
-) -> Result<Databases> {
+pub(super) fn make(lab: &Lab, sut: &mut System, plan: &Plan, live: &mut Live) -> Result<Databases> {
+    let stop = &lab.stop;
     let mut admin = connect(sut, ADMIN)?;
     admin.batch_execute(&format!("CREATE DATABASE {WORK}"))?;
     WORK.clone_into(&mut sut.server.target.database);
-    let load = tpch::args::LoadArgs {
+    let data = TpchData {
         scale: Some(plan.scale),
-        load_threads: None,
-        foreign_keys: false,
-        replace: false,
+        ..TpchData::default()
     };
-    tpch::load(sut, &load, false, stop, plan.quiet)?;
+    tenbin_lab::tpch::load(lab, sut, &data, OnExisting::Refuse)?;
     let aged = replace(sut, plan, live, stop)?;
     let statement = copy(sut, WORK, AGED);
     execute(

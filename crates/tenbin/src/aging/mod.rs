@@ -7,8 +7,8 @@ mod trials;
 mod waiting;
 
 use crate::exit::{Answer, Class, Failure, Result};
-use crate::live::{self, Live};
-use crate::signals;
+use crate::live::Live;
+use crate::screen::{Screen, lab};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
@@ -16,7 +16,6 @@ use tenbin_lab::{EmbeddedSpec, Needs, ServerSpec, System};
 use tenbin_record::directory::STUDY_JSON;
 use tenbin_record::run::Tenbin;
 use tenbin_record::{RunWriter, TraceDir, time};
-use tenbin_server::signals::Graceful;
 use tenbin_study::aging::{
     AGING_SCHEMA, Aging, Caches, Databases, Mode, NAME, Query, SOURCE_SCALE, Side, StudyInfo,
     Trial, effects, relations,
@@ -79,25 +78,25 @@ pub(crate) struct Done {
 
 /// Makes the databases, measures, keeps what was found.
 pub(crate) fn run(plan: &Plan) -> Result<Done> {
-    let _graceful = Graceful::begin();
-    let stop = signals::stop_flag()?;
+    let lab = lab(Screen::of_run(plan.quiet))?;
+    let stop = &lab.stop;
     // Before anything is loaded: without the tracer there is nothing to measure.
     tenbin_iotrace::probe()?;
     let (begun, at, id) = (Instant::now(), SystemTime::now(), tenbin_record::new_id());
     let out = plan.out.clone();
     let out = out.unwrap_or_else(|| tenbin_record::default_path(NAME, at, &id));
     let mut writer = RunWriter::create(&out)?;
-    let mut sut = live::open(&plan.server(), Needs::default(), plan.quiet)?;
+    let mut sut = lab.open(&plan.server(), Needs::default())?;
     databases::refuse_space(&sut, plan)?;
     let mut live = Live::new(plan.quiet);
-    let databases = databases::make(&mut sut, plan, &mut live, &stop)?;
+    let databases = databases::make(&lab, &mut sut, plan, &mut live)?;
     let mut bench = Bench {
         sut: &mut sut,
         plan,
         databases: &databases,
         directory: writer.path(),
         live: &mut live,
-        stop: &stop,
+        stop,
     };
     let measured = bench.run()?;
     live.clear();
@@ -115,7 +114,7 @@ pub(crate) fn run(plan: &Plan) -> Result<Done> {
     let directory = writer.finish()?;
     sut.close()?;
     Ok(Done {
-        answer: answer(&study, &stop),
+        answer: answer(&study, stop),
         study,
         directory,
     })

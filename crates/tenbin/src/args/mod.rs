@@ -1,9 +1,16 @@
 //! What the command line takes (clap), and the only place where it becomes the laboratory's values.
 
+pub(crate) mod bank;
 mod command_line;
+mod load;
+mod script;
 mod server;
+pub(crate) mod tpcc;
+pub(crate) mod tpch;
 mod via;
 
 pub(crate) use command_line::command_line;
+pub(crate) use load::OutputArgs;
+pub(crate) use script::ScriptArgs;
 pub(crate) use server::{EmbeddedArgs, SetupArgs, SourceArgs, WhichArgs};
 pub(crate) use via::ViaArgs;

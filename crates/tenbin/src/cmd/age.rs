@@ -1,8 +1,8 @@
 //! `tenbin age`: data replaced the way years of use would.
 
 use crate::exit::{Answer, Result};
-use crate::live::{self, Live, bar};
-use crate::signals;
+use crate::live::{Live, bar};
+use crate::screen::open_dsn;
 use crate::units::bytes;
 use indicatif::HumanCount;
 use tenbin_workload::load::{Share, hold};
@@ -32,8 +32,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let stop = signals::stop_flag()?;
-    let sut = live::open_dsn(&args.dsn, args.json)?;
+    let (lab, sut) = open_dsn(&args.dsn, args.json)?;
     let mut live = Live::new(args.json);
     let (schema, mut client) = (sut.schema()?, sut.server.connect()?);
     let client_of_lock = sut.server.connect()?;
@@ -44,16 +43,22 @@ pub(crate) fn run(args: &Args) -> Result {
         Share::Exclusive,
         "tenbin age",
     )?;
-    let aged = age::age(&schema, &mut client, args.share, &stop, &mut |done, of| {
-        let show = || {
-            let share = done as f64 / of as f64;
-            match done {
-                _ if done == of => "vacuuming …".to_owned(),
-                _ => format!("replacing {} set {} of {of}", bar(share), done + 1),
-            }
-        };
-        live.show(show, show);
-    })?;
+    let aged = age::age(
+        &schema,
+        &mut client,
+        args.share,
+        &lab.stop,
+        &mut |done, of| {
+            let show = || {
+                let share = done as f64 / of as f64;
+                match done {
+                    _ if done == of => "vacuuming …".to_owned(),
+                    _ => format!("replacing {} set {} of {of}", bar(share), done + 1),
+                }
+            };
+            live.show(show, show);
+        },
+    )?;
     live.clear();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&aged)?);

@@ -2,24 +2,24 @@
 
 mod reach;
 
-use crate::args::{EmbeddedArgs, WhichArgs};
-use crate::bank::args::{FormArgs, TableArgs};
+use crate::args::bank::FormArgs;
+use crate::args::{EmbeddedArgs, OutputArgs, ScriptArgs, WhichArgs};
 use crate::exit::{Answer, Failure, Result};
-use crate::live;
-use crate::run::{Command, OutputArgs, Subject, measure, show};
-use crate::script::args::ScriptArgs;
-use crate::script::{self, Asked, Form, Lines, Log, LogOptions, ScriptRun};
-use crate::signals;
+use crate::run::{run as run_trial, show};
+use crate::screen::{Screen, lab, open_dsn};
+use crate::script::{self, Form, Lines, Log, LogOptions};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, ValueEnum};
 use reach::ReachArgs;
-use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::hash::{BuildHasher as _, RandomState};
 use std::time::{Duration, SystemTime};
-use tenbin_lab::{Needs, ServerSpec, System};
+use tenbin_lab::bank::TableSpec;
+use tenbin_lab::script::{
+    Compiled, OnError, ScriptRun, ScriptSpec, Vacuum, hold_tables, make_tables, tables,
+};
+use tenbin_lab::{Lab, LoadSpec, OnExisting, OutputSpec, ServerSpec, System, Trial, WorkloadSpec};
 use tenbin_pgbench::Protocol;
-use tenbin_rte::{AfterError, Driven, Ended, Options, Rate, RowSink, Stalls};
+use tenbin_rte::{Driven, Ended, RowSink, Stalls};
 use tenbin_server::Origin;
 use tenbin_server::signals::Graceful;
 use tenbin_workload::script::ScriptTally;
@@ -282,48 +282,20 @@ pub(crate) fn run(args: &Args) -> Result {
         }
         return Ok(Answer::Yes);
     }
-    let asked = args.asked()?;
-    let server = args.reach.which(&args.which)?.spec(&args.setup)?;
-    if args.data.initialize {
-        return args.initialize(&server);
-    }
-    asked.check(args.run.allow_shell)?;
-    match args.show.format {
-        Format::Tenbin => args.like_tenbin(server, asked),
-        Format::Pgbench => {
-            let (answer, text) = args.like_pgbench(&server, asked)?;
+    let trial = args.trial()?;
+    match (args.data.initialize, args.show.format) {
+        (true, _) => args.initialize(&trial),
+        (false, Format::Tenbin) => args.like_tenbin(&trial),
+        (false, Format::Pgbench) => {
+            let (answer, text) = args.like_pgbench(&trial)?;
             print!("{text}");
             Ok(answer)
         }
     }
 }
 
-impl DataArgs {
-    /// Nothing is made on a server that stays unless -i asks for it.
-    fn refuse_form(&self, sut: &System) -> Result<()> {
-        let asked = self.form.asked();
-        match asked.first() {
-            Some((name, _)) if sut.server.origin == Origin::Dsn => {
-                let option = name.replace('_', "-");
-                Err(Failure::bad_input(format!(
-                    "--{option} says how tables are made, and a run makes none on a server that stays: give it with -i"
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn tables(&self) -> TableArgs {
-        TableArgs {
-            form: self.form.clone(),
-            replace: self.replace,
-            ..script::plain_tables()
-        }
-    }
-}
-
 impl Args {
-    fn asked(&self) -> Result<Asked> {
+    fn spec(&self) -> Result<ScriptSpec> {
         let run = &self.run;
         if run.max_tries == 0 && run.latency_limit.is_none() && run.time.is_none() {
             return Err(Failure::bad_input(
@@ -336,110 +308,112 @@ impl Args {
             ));
         }
         let each = run.transactions.unwrap_or(10);
-        // Long enough for any number of transactions, which end the run.
-        let year = Duration::from_hours(24 * 365);
-        let duration = run.time.map_or(year, Duration::from_secs);
-        let options = Options {
-            threads: run.jobs,
-            warm_up: Duration::ZERO,
-            transactions: run.time.is_none().then_some(each),
-            rate: run.rate.map(|per_s| Rate {
-                per_s,
-                seed: run.random_seed,
-            }),
-            latency_limit: run.latency_limit,
-            max_tries: match run.max_tries {
-                0 => u32::MAX,
-                tries => tries,
-            },
-            after_error: if run.exit_on_abort {
-                AfterError::EndRun
-            } else {
-                AfterError::Leave
-            },
-            own_connections: true,
-            reconnect: run.connect,
-            ..Options::new(run.client, run.client, duration)
-        };
-        Ok(Asked {
-            program: self.scripts.program(&run.define)?,
+        Ok(ScriptSpec {
+            scripts: self.scripts.0.clone(),
+            define: run.define.clone(),
             protocol: run.protocol,
-            definitions: run.define.clone(),
-            seed: run.random_seed,
             per_command: self.show.report_per_command,
-            options,
+            allow_shell: run.allow_shell,
+            scale: self.data.scale,
+            tables: TableSpec {
+                replace: self.data.replace,
+                ..self.data.form.spec()
+            },
+            vacuum: match run.vacuum {
+                VacuumArgs {
+                    no_vacuum: true, ..
+                } => Vacuum::None,
+                VacuumArgs {
+                    vacuum_all: true, ..
+                } => Vacuum::All,
+                VacuumArgs { .. } => Vacuum::Small,
+            },
+            rate_per_s: run.rate,
+            latency_limit_s: run.latency_limit.map(|limit| limit.as_secs_f64()),
+            transactions: run.time.is_none().then_some(each),
+            after_error: if run.exit_on_abort {
+                OnError::EndRun
+            } else {
+                OnError::Leave
+            },
+            reconnect: run.connect,
         })
     }
 
-    fn initialize(&self, server: &ServerSpec) -> Result {
-        if !matches!(server, ServerSpec::Dsn(_)) {
+    fn trial(&self) -> Result<Trial> {
+        let run = &self.run;
+        // Long enough for any number of transactions, which end the run.
+        let year_s = 24.0 * 365.0 * 3600.0;
+        let (watch, output) = self.show.output.spec();
+        Ok(Trial {
+            workload: WorkloadSpec::Script(self.spec()?),
+            server: self.reach.which(&self.which)?.spec(&self.setup)?,
+            load: LoadSpec {
+                seed: run.random_seed,
+                terminals: Some(run.client),
+                threads: run.jobs,
+                duration_s: run.time.map_or(year_s, |time_s| time_s as f64),
+                warmup_s: 0.0,
+                max_tries: match run.max_tries {
+                    0 => u32::MAX,
+                    tries => tries,
+                },
+                ..LoadSpec::default()
+            },
+            via: None,
+            watch,
+            output: OutputSpec {
+                name: Some("bench".to_owned()),
+                ..output
+            },
+        })
+    }
+
+    fn initialize(&self, trial: &Trial) -> Result {
+        let (ServerSpec::Dsn(dsn), WorkloadSpec::Script(spec)) = (&trial.server, &trial.workload)
+        else {
             return Err(Failure::bad_input(
                 "-i makes tables on a server that stays; name one (--dsn, -h or a database), or leave out -i: an embedded server has the tables in any case",
             ));
-        }
+        };
         let _graceful = Graceful::begin();
-        let stop = signals::stop_flag()?;
-        let sut = live::open(server, Needs::default(), true)?;
-        let scale = self.data.scale.unwrap_or(1);
-        let tables = self.data.tables();
-        script::make_tables(&sut, scale, &tables, &stop, self.data.quiet)?;
+        let (lab, sut) = open_dsn(dsn, self.data.quiet)?;
+        let scale = spec.scale.unwrap_or(1);
+        make_tables(&lab, &sut, scale, &spec.tables)?;
         println!("pgbench's tables are made at scale {scale}");
         Ok(Answer::Yes)
     }
 
-    /// Tables where they are to be made, the scale, the vacuum.
-    fn prepare(&self, sut: &System, asked: Asked, stop: &AtomicBool) -> Result<ScriptRun> {
-        let quiet = self.show.output.json || self.show.format == Format::Pgbench;
-        self.data.refuse_form(sut)?;
-        let (given, tables) = (self.data.scale, self.data.tables());
-        let scale = script::ready(sut, &asked.program, given, &tables, stop, quiet)?;
-        if !self.run.vacuum.no_vacuum {
-            script::vacuum(sut, self.run.vacuum.vacuum_all)?;
-        }
-        Ok(asked.run(scale))
-    }
-
     /// With a run directory and tenbin's table.
-    fn like_tenbin(&self, server: ServerSpec, asked: Asked) -> Result<Answer> {
-        let command = Command {
-            name: "bench",
-            seed: self.run.random_seed,
-            server,
-            output: &self.show.output,
-            connections: self.run.client,
-            tablespaces: Vec::<(String, PathBuf)>::new(),
-            via: None,
-            isolation: None,
-        };
-        let mut ran = measure(command, |sut, stop| self.prepare(sut, asked, stop))?;
-        let answer = show(&mut ran, &self.show.output)?;
-        if ran.left == 0 || matches!(answer, Answer::Interrupted | Answer::Lost) {
+    fn like_tenbin(&self, trial: &Trial) -> Result<Answer> {
+        let json = self.show.output.json;
+        let mut finished = run_trial(trial, json)?;
+        let answer = show(&mut finished, json)?;
+        if finished.left == 0 || matches!(answer, Answer::Interrupted | Answer::Lost) {
             return Ok(answer);
         }
-        let kinds = ran.run.result.transactions.values();
+        let kinds = finished.run.result.transactions.values();
         let errors = kinds.flat_map(|kind| &kind.errors_by_sqlstate);
         let errors = errors.map(|(state, error)| (state.as_str(), error.first_message.as_str()));
-        Err(left(ran.left, self.run.client, errors))
+        Err(left(finished.left, self.run.client, errors))
     }
 
     /// Nothing but the load, and pgbench's text.
-    fn like_pgbench(&self, server: &ServerSpec, asked: Asked) -> Result<(Answer, String)> {
-        let graceful = Graceful::begin();
-        let stop = signals::stop_flag()?;
-        let connections = self.run.client + self.run.client / 10 + 8;
-        let needs = Needs {
-            connections,
-            ..Needs::default()
+    fn like_pgbench(&self, trial: &Trial) -> Result<(Answer, String)> {
+        let WorkloadSpec::Script(spec) = &trial.workload else {
+            return Err(Failure::bad_input("tenbin bench runs scripts alone"));
         };
-        let sut = live::open(server, needs, true)?;
+        let lab = lab(Screen::of_run(true))?;
+        let scripts = spec.compile(&trial.load)?;
+        let sut = lab.open(&trial.server, scripts.needs())?;
         if sut.server.origin != Origin::Dsn {
             // Whoever took the server for one of their own is told.
             eprintln!("{}", sut.describe());
         }
-        let driven = self.drive(&sut, asked, &stop);
+        let driven = self.drive(&lab, &sut, &scripts);
         let version = sut.server.version.to_string();
         let closed = sut.close();
-        drop(graceful);
+        drop(lab);
         let (run, driven) = driven?;
         closed?;
         let form = Form {
@@ -477,13 +451,13 @@ impl Args {
 
     fn drive(
         &self,
+        lab: &Lab,
         sut: &System,
-        asked: Asked,
-        stop: &AtomicBool,
+        scripts: &Compiled,
     ) -> Result<(ScriptRun, Driven<ScriptTally>)> {
-        let run = self.prepare(sut, asked, stop)?;
-        let _hold = run.hold(sut)?;
-        let options = &run.asked.options;
+        let run = scripts.run(tables(lab, sut, scripts, OnExisting::Refuse)?);
+        let _hold = hold_tables(sut)?;
+        let options = &run.options;
         let stamped = self.show.progress_timestamp;
         let mut lines = self.show.progress.map(|s| Lines::new(s, stamped, options));
         let asked = &self.show.log;
@@ -507,7 +481,7 @@ impl Args {
             options,
             log.as_mut().map(|log| log as &mut dyn RowSink<_>),
             &mut progress,
-            stop,
+            &lab.stop,
         )?;
         log.map_or(Ok(()), Log::finish)?;
         Ok((run, driven))

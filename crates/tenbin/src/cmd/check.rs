@@ -1,10 +1,10 @@
 //! `tenbin check`: whether the data are consistent.
 
-use crate::exit::Result;
-use crate::live;
-use crate::run::print;
-use crate::{bank, signals, tpcc, tpch};
+use crate::exit::{Answer, Result};
+use crate::screen::open_dsn;
 use clap::{Parser, Subcommand};
+use tenbin_lab::Checks;
+use tenbin_record::{Check, Verdict};
 use tenbin_workload::bank::Design;
 
 /// Check that a workload's data are consistent
@@ -50,16 +50,44 @@ struct What {
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let (Workload::Tpcc(what) | Workload::Tpcb(what) | Workload::Tpca(what) | Workload::Tpch(what)) =
-        &args.workload;
-    let stop = signals::stop_flag()?;
-    let sut = live::open_dsn(&what.dsn, what.json)?;
-    let bank = |design| bank::check(&sut, design, None, what.json, &stop);
-    let checks = match &args.workload {
-        Workload::Tpcc(_) => tpcc::check(&sut, what.json, &stop),
-        Workload::Tpcb(_) => bank(Design::Pgbench),
-        Workload::Tpca(_) => bank(Design::TpcA),
-        Workload::Tpch(_) => tpch::check(&sut, what.json, &stop),
-    }?;
-    print(&checks, what.json)
+    let (checks, what) = match &args.workload {
+        Workload::Tpcc(what) => (Checks::Tpcc, what),
+        Workload::Tpcb(what) => (Checks::Bank(Design::Pgbench, None), what),
+        Workload::Tpca(what) => (Checks::Bank(Design::TpcA, None), what),
+        Workload::Tpch(what) => (Checks::Tpch, what),
+    };
+    let (lab, sut) = open_dsn(&what.dsn, what.json)?;
+    print(&lab.check(&sut, checks)?, what.json)
+}
+
+/// Prints the findings, as JSON if so asked, and answers whether all is well.
+fn print(checks: &[Check], json: bool) -> Result<Answer> {
+    if json {
+        println!("{}", serde_json::to_string_pretty(checks)?);
+    } else {
+        checks.iter().for_each(print_one);
+    }
+    let failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
+    Ok(if failed { Answer::No } else { Answer::Yes })
+}
+
+fn print_one(check: &Check) {
+    println!(
+        "{}  {:>3}  {}",
+        check.verdict.name(),
+        check.condition,
+        check.title
+    );
+    if let Some(note) = &check.note {
+        println!("           {note}");
+    }
+    for key in &check.offending {
+        println!("           {key}");
+    }
+    let more = check
+        .offending_count
+        .saturating_sub(check.offending.len() as u64);
+    if more > 0 {
+        println!("           and {more} more");
+    }
 }

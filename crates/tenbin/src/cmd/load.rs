@@ -1,12 +1,13 @@
 //! `tenbin load`: data on an existing server.
 
-use crate::bank::args::{Asked, TableArgs};
+use crate::args::bank::{PgbenchArgs, TpcaLoadArgs};
+use crate::args::{tpcc, tpch};
 use crate::exit::{Answer, Failure, Result};
-use crate::tpcc::args::LoadArgs;
-use crate::{bank, live, signals, tpcc, tpch};
+use crate::screen::open_dsn;
 use clap::{Parser, Subcommand};
-use std::sync::atomic::AtomicBool;
-use tenbin_lab::System;
+use tenbin_lab as lab;
+use tenbin_lab::bank::{Asked, TableSpec};
+use tenbin_lab::{Lab, OnExisting, System};
 use tenbin_server::signals::Graceful;
 use tenbin_workload::bank::Design;
 use tenbin_workload::load::counted;
@@ -36,7 +37,7 @@ struct TpccArgs {
     #[arg(long, value_name = "URL")]
     dsn: String,
     #[command(flatten)]
-    load: LoadArgs,
+    load: tpcc::LoadArgs,
 }
 
 /// pgbench's four tables, identical to those of pgbench -i
@@ -49,7 +50,7 @@ struct TpcbArgs {
     #[arg(long, value_name = "URL")]
     dsn: String,
     #[command(flatten)]
-    load: bank::args::PgbenchArgs,
+    load: PgbenchArgs,
 }
 
 /// TPC-A's four tables: records of 100 bytes, 50 in the history
@@ -62,7 +63,7 @@ struct TpcaArgs {
     #[arg(long, value_name = "URL")]
     dsn: String,
     #[command(flatten)]
-    load: bank::args::TpcaLoadArgs,
+    load: TpcaLoadArgs,
 }
 
 /// TPC-H's eight tables, row by row as the standard's dbgen makes them
@@ -75,25 +76,24 @@ struct TpchArgs {
     #[arg(long, value_name = "URL")]
     dsn: String,
     #[command(flatten)]
-    load: tpch::args::LoadArgs,
+    load: tpch::LoadArgs,
 }
 
-pub(crate) fn run(args: Args) -> Result {
+pub(crate) fn run(args: &Args) -> Result {
     let _graceful = Graceful::begin();
-    let stop = signals::stop_flag()?;
-    match args.workload {
-        Workload::Tpcc(args) => tpcc(&args, &stop),
+    match &args.workload {
+        Workload::Tpcc(args) => load_tpcc(args),
         Workload::Tpcb(args) => {
-            let (asked, tables) = (args.load.size(), &args.load.tables);
-            bank(&args.dsn, Design::Pgbench, asked, tables, &stop)
+            let data = args.load.data();
+            bank(&args.dsn, Design::Pgbench, data.size(), &data.tables)
         }
         Workload::Tpca(args) => {
-            let (asked, tables) = (args.load.size()?, &args.load.tables);
-            bank(&args.dsn, Design::TpcA, asked, tables, &stop)
+            let data = args.load.data();
+            bank(&args.dsn, Design::TpcA, data.size()?, &data.tables)
         }
         Workload::Tpch(args) => {
-            let sut = open(&args.dsn)?;
-            let meta = tpch::load(&sut, &args.load, false, &stop, false)?;
+            let (lab, sut) = open(&args.dsn)?;
+            let meta = lab::tpch::load(&lab, &sut, &args.load.data(), OnExisting::Refuse)?;
             println!(
                 "TPC-H at {} is loaded; check it with: tenbin check tpch --dsn …",
                 meta.describe()
@@ -103,15 +103,15 @@ pub(crate) fn run(args: Args) -> Result {
     }
 }
 
-fn open(dsn: &str) -> Result<System> {
-    let sut = live::open_dsn(dsn, false)?;
-    eprintln!("{}", sut.describe());
-    Ok(sut)
+fn open(dsn: &str) -> Result<(Lab, System)> {
+    let opened = open_dsn(dsn, false)?;
+    eprintln!("{}", opened.1.describe());
+    Ok(opened)
 }
 
-fn bank(dsn: &str, design: Design, asked: Asked, tables: &TableArgs, stop: &AtomicBool) -> Result {
-    let sut = open(dsn)?;
-    let loaded = bank::load(&sut, design, asked, tables, false, stop, false)?;
+fn bank(dsn: &str, design: Design, asked: Asked, tables: &TableSpec) -> Result {
+    let (lab, sut) = open(dsn)?;
+    let loaded = lab::bank::load(&lab, &sut, design, asked, tables, OnExisting::Refuse)?;
     let workload = design.workload();
     println!(
         "{workload} with {} is loaded; run it with: tenbin run {workload} --dsn …",
@@ -120,16 +120,16 @@ fn bank(dsn: &str, design: Design, asked: Asked, tables: &TableArgs, stop: &Atom
     Ok(Answer::Yes)
 }
 
-fn tpcc(args: &TpccArgs, stop: &AtomicBool) -> Result {
-    let (directories, relations) = tpcc::tablespaces(&args.load);
-    if let Some((_, directory)) = directories.first() {
+fn load_tpcc(args: &TpccArgs) -> Result {
+    let data = args.load.data();
+    let mut places = data.tablespaces.values();
+    if let Some(directory) = places.find(|place| place.starts_with('/')) {
         return Err(Failure::bad_input(format!(
-            "{}: name a tablespace of the server; tenbin creates none on an existing server",
-            directory.display()
+            "{directory}: name a tablespace of the server; tenbin creates none on an existing server"
         )));
     }
-    let sut = open(&args.dsn)?;
-    let meta = tpcc::load(&sut, &args.load, relations, false, stop, false)?;
+    let (lab, sut) = open(&args.dsn)?;
+    let meta = lab::tpcc::load(&lab, &sut, &data, args.load.seed, OnExisting::Refuse)?;
     println!(
         "TPC-C with {} is loaded; run it with: tenbin run tpcc --dsn …",
         counted(meta.warehouses, "warehouse", "warehouses")

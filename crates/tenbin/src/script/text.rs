@@ -1,8 +1,8 @@
 //! Results in pgbench's own words and layout (PostgreSQL 18, `printResults` of `pgbench.c`), so that
 //! programs that read them go on working.
 
-use super::ScriptRun;
 use std::fmt::Write as _;
+use tenbin_lab::script::ScriptRun;
 use tenbin_rte::{Driven, KindResult, Times};
 use tenbin_workload::script::{CommandCounts, ScriptTally};
 
@@ -83,8 +83,8 @@ pub(crate) fn text(
     form: &Form,
     head: &str,
 ) -> String {
-    let options = &run.asked.options;
-    let scripts = run.asked.program.scripts();
+    let options = &run.options;
+    let scripts = run.scripts.program().scripts();
     let retried = |index: usize| driven.tally.scripts.get(index).map_or(0, |s| s.retried);
     let counts = Counts::of(
         (0..)
@@ -102,7 +102,7 @@ pub(crate) fn text(
         out,
         "transaction type: {kind}\nscaling factor: {}\nquery mode: {}\nnumber of clients: {clients}\nnumber of threads: {}\n",
         run.scale,
-        run.asked.protocol,
+        run.spec.protocol,
         options.threads()
     );
     if form.max_tries > 0 {
@@ -158,7 +158,7 @@ pub(crate) fn text(
             );
             script(&mut out, index, &of, &counts, duration_s, run, form);
         }
-        if run.asked.per_command {
+        if run.spec.per_command {
             out += &commands(run, index, &driven.tally);
         }
     }
@@ -167,7 +167,7 @@ pub(crate) fn text(
 
 /// What failed, was tried again or skipped.
 fn failures(out: &mut String, prefix: &str, counts: &Counts, run: &ScriptRun, form: &Form) {
-    let options = &run.asked.options;
+    let options = &run.options;
     let all = counts.all();
     let mut share = |what: &str, part: u64| {
         let _ = writeln!(out, "{prefix} {what}: {part} ({:.3}%)", percent(part, all));
@@ -189,7 +189,7 @@ fn failures(out: &mut String, prefix: &str, counts: &Counts, run: &ScriptRun, fo
 }
 
 fn latencies(out: &mut String, counts: &Counts, duration_s: f64, run: &ScriptRun, form: &Form) {
-    let options = &run.asked.options;
+    let options = &run.options;
     if let Some(limit) = options.latency_limit {
         let _ = writeln!(
             out,
@@ -245,7 +245,7 @@ fn script(
     run: &ScriptRun,
     form: &Form,
 ) {
-    let scripts = run.asked.program.scripts();
+    let scripts = run.scripts.program().scripts();
     let weights: u64 = scripts.iter().map(|script| u64::from(script.weight)).sum();
     let this = &scripts[index];
     let _ = write!(
@@ -272,8 +272,8 @@ fn script(
 
 /// What the commands of one script took (`-r`).
 fn commands(run: &ScriptRun, index: usize, tally: &ScriptTally) -> String {
-    let scripts = run.asked.program.scripts();
-    let retrying = run.asked.options.max_tries != 1;
+    let scripts = run.scripts.program().scripts();
+    let retrying = run.options.max_tries != 1;
     let mut out = format!(
         "{}statement latencies in milliseconds{}:\n",
         if scripts.len() > 1 { " - " } else { "" },

@@ -379,7 +379,7 @@ fn a_server_of_someone_else_is_loaded_run_and_checked() {
     let checked = tenbin(&["check", "tpcc", "--dsn", &dsn, "--json"]);
     assert_eq!(checked.status.code(), Some(0));
     let checks: Value = serde_json::from_slice(&checked.stdout).unwrap();
-    assert_eq!(checks.as_array().map(Vec::len), Some(15));
+    assert_eq!(checks.as_array().map(Vec::len), Some(20));
     server
         .connect()
         .unwrap()

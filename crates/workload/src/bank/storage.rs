@@ -3,6 +3,7 @@
 use super::{Design, Table};
 use crate::load::{LoadError, quoted};
 use postgres::Client;
+use serde::{Deserialize, Serialize};
 
 /// Where and how tables are stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,7 +28,8 @@ pub struct Partitions {
 }
 
 /// What tells partitions apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PartitionMethod {
     /// Accounts that follow each other, equally many in each.
     Range,

@@ -14,6 +14,7 @@ pub(crate) use transaction::{account, all_found};
 use crate::bank::{BankTally, Move, Moved, Ran, Size, Sums};
 use crate::random::{Purpose, Stream};
 use crate::{Cycle, Executed, Isolation, Kind, Workload};
+use serde::{Deserialize, Serialize};
 use tenbin_wire::{Error, Session};
 
 /// Amounts lie in -5000..=5000, as in pgbench.
@@ -22,9 +23,11 @@ const AMOUNT_MOST: i32 = 5_000;
 const RESIDENCE_P90_S: f64 = 2.0;
 
 /// Which of pgbench's built-in scripts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Form {
     /// `tpcb-like`, pgbench's default.
+    #[serde(rename = "tpcb")]
     Update,
     /// `simple-update`, pgbench's `-N`: tellers and branches are left out.
     SimpleUpdate,

@@ -1,14 +1,12 @@
 //! `tenbin run tpcb`, `tpca` and `mix`, which share their tables and most of their options.
 
-use crate::args::{EmbeddedArgs, ViaArgs, WhichArgs};
-use crate::bank::args::{
-    MixDriveArgs, PgbenchArgs, SeedArgs, TpcaDriveArgs, TpcaLoadArgs, TpcbDriveArgs,
+use crate::args::bank::{
+    DriveArgs, MixDriveArgs, PgbenchArgs, SeedArgs, TpcaDriveArgs, TpcaLoadArgs, TpcbDriveArgs,
 };
-use crate::bank::{prepare_mix, prepare_tpca, prepare_tpcb};
+use crate::args::{EmbeddedArgs, OutputArgs, ViaArgs, WhichArgs};
 use crate::exit::Result;
-use crate::run::{ClientArgs, Command, OutputArgs, Subject, measure, show};
-use std::sync::atomic::AtomicBool;
-use tenbin_lab::System;
+use crate::run::run_and_show;
+use tenbin_lab::Trial;
 
 /// Where to run, what to load, how to drive it, what to keep of it.
 #[derive(clap::Args)]
@@ -61,49 +59,20 @@ Examples:
 Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
-pub(super) fn tpcb(args: &Tpcb) -> Result {
-    let drive = &args.drive;
-    args.run("tpcb", &drive.client, drive.terminals, prepare_tpcb)
-}
-
-pub(super) fn tpca(args: &Tpca) -> Result {
-    // What is wrong with the numbers is better known before a server is made.
-    let tps = args.load.tps(&args.load.size()?.size)?;
-    let drive = &args.drive;
-    args.run("tpca", &drive.client, drive.terminals(tps), prepare_tpca)
-}
-
-pub(super) fn mix(args: &Mix) -> Result {
-    let drive = &args.drive;
-    args.run("mix", &drive.client, drive.terminals, prepare_mix)
-}
-
-/// Loads what is missing, and says what is to be driven and how: server, tables, load, seed, a flag that is
-/// set to stop, whether to show no progress.
-type Prepare<L, D, S> = fn(&System, &L, &D, u64, &AtomicBool, bool) -> Result<S>;
-
-impl<L: clap::Args, D: clap::Args> BankArgs<L, D> {
-    fn run<S: Subject>(
-        &self,
-        name: &'static str,
-        client: &ClientArgs,
-        terminals: u32,
-        prepare: Prepare<L, D, S>,
-    ) -> Result {
-        let seed = self.seed.seed;
-        let command = Command {
-            name,
-            seed,
-            server: self.which.spec(&self.setup)?,
-            output: &self.output,
-            connections: client.connections(terminals)?,
-            tablespaces: Vec::new(),
-            via: self.via.via,
-            isolation: Some(client.isolation()),
-        };
-        let mut ran = measure(command, |sut, stop| {
-            prepare(sut, &self.load, &self.drive, seed, stop, self.output.json)
-        })?;
-        show(&mut ran, &self.output)
-    }
+pub(super) fn run<L, D>(args: &BankArgs<L, D>) -> Result
+where
+    L: clap::Args,
+    D: clap::Args + DriveArgs<L>,
+{
+    let (workload, load) = args.drive.spec(&args.load, args.seed.seed);
+    let (watch, output) = args.output.spec();
+    let trial = Trial {
+        server: args.which.spec(&args.setup)?,
+        workload,
+        load,
+        via: args.via.via,
+        watch,
+        output,
+    };
+    run_and_show(&trial, args.output.json)
 }

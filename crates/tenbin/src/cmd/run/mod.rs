@@ -38,10 +38,10 @@ enum Workload {
 pub(crate) fn run(args: Args) -> Result {
     match args.workload {
         Workload::Tpcc(args) => tpcc::run(&args),
-        Workload::Tpcb(args) => bank::tpcb(&args),
-        Workload::Tpca(args) => bank::tpca(&args),
+        Workload::Tpcb(args) => bank::run(&args),
+        Workload::Tpca(args) => bank::run(&args),
         Workload::Tpch(args) => tpch::run(&args),
-        Workload::Mix(args) => bank::mix(&args),
+        Workload::Mix(args) => bank::run(&args),
         Workload::Script(args) => script::run(&args),
         Workload::File(words) => script::run(&script::parse(words)?),
     }

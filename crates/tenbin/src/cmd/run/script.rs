@@ -1,14 +1,13 @@
 //! `tenbin run script`, and `tenbin run FILE` for short.
 
-use crate::args::{EmbeddedArgs, ViaArgs, WhichArgs};
+use crate::args::{EmbeddedArgs, OutputArgs, ViaArgs, WhichArgs};
 use crate::exit::{Failure, Result};
-use crate::run::{Command, OutputArgs, measure, show};
-use crate::script::args::ScriptArgs;
-use crate::script::{self, Asked};
+use crate::run::run_and_show;
 use clap::{Parser, Subcommand as _};
 use std::time::Duration;
+use tenbin_lab::script::{Script, ScriptSpec};
+use tenbin_lab::{LoadSpec, Trial, WorkloadSpec};
 use tenbin_pgbench::Protocol;
-use tenbin_rte::{Options, Rate};
 
 /// pgbench scripts, unchanged
 #[derive(Parser)]
@@ -102,48 +101,33 @@ pub(super) fn parse(words: Vec<std::ffi::OsString>) -> Result<Args> {
 
 pub(super) fn run(args: &Args) -> Result {
     let load = &args.load;
-    let options = Options {
-        threads: load.threads,
-        warm_up: load.warmup,
-        rate: load.rate.map(|per_s| Rate {
-            per_s,
-            seed: load.seed,
-        }),
-        latency_limit: load.latency_limit,
-        max_tries: load.max_tries,
-        own_connections: true,
-        ..Options::new(load.clients, load.clients, load.duration)
-    };
-    let asked = Asked {
-        program: ScriptArgs::files(&args.files).program(&load.define)?,
+    let spec = ScriptSpec {
+        scripts: args.files.iter().cloned().map(Script::File).collect(),
+        define: load.define.clone(),
         protocol: load.protocol,
-        definitions: load.define.clone(),
-        seed: load.seed,
         per_command: load.report_per_command,
-        options,
+        allow_shell: load.allow_shell,
+        scale: load.scale,
+        rate_per_s: load.rate,
+        latency_limit_s: load.latency_limit.map(|limit| limit.as_secs_f64()),
+        ..ScriptSpec::default()
     };
-    asked.check(load.allow_shell)?;
-    let command = Command {
-        name: "script",
-        seed: load.seed,
+    let (watch, output) = args.output.spec();
+    let trial = Trial {
         server: args.which.spec(&args.setup)?,
-        output: &args.output,
-        connections: load.clients,
-        tablespaces: Vec::new(),
+        workload: WorkloadSpec::Script(spec),
+        load: LoadSpec {
+            seed: load.seed,
+            terminals: Some(load.clients),
+            threads: load.threads,
+            duration_s: load.duration.as_secs_f64(),
+            warmup_s: load.warmup.as_secs_f64(),
+            max_tries: load.max_tries,
+            ..LoadSpec::default()
+        },
         via: args.via.via,
-        isolation: None,
+        watch,
+        output,
     };
-    let quiet = args.output.json;
-    let mut ran = measure(command, |sut, stop| {
-        let scale = script::ready(
-            sut,
-            &asked.program,
-            load.scale,
-            &script::plain_tables(),
-            stop,
-            quiet,
-        )?;
-        Ok(asked.run(scale))
-    })?;
-    show(&mut ran, &args.output)
+    run_and_show(&trial, args.output.json)
 }

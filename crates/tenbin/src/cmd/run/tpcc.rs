@@ -1,10 +1,10 @@
 //! `tenbin run tpcc`.
 
-use crate::args::{EmbeddedArgs, ViaArgs, WhichArgs};
+use crate::args::tpcc::{DriveArgs, LoadArgs};
+use crate::args::{EmbeddedArgs, OutputArgs, ViaArgs, WhichArgs};
 use crate::exit::Result;
-use crate::run::{Command, OutputArgs, measure, show};
-use crate::tpcc::args::{DriveArgs, LoadArgs};
-use crate::tpcc::{self, prepare};
+use crate::run::run_and_show;
+use tenbin_lab::Trial;
 
 /// TPC-C, revision 5.11 (derived from it, and unaudited)
 #[derive(clap::Args)]
@@ -35,22 +35,15 @@ Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
 pub(super) fn run(args: &Args) -> Result {
-    // What is wrong with the numbers is better known before a server is made.
-    let terminals = args.drive.terminals(args.load.warehouses())?;
-    let connections = args.drive.client.connections(terminals)?;
-    let (tablespaces, _) = tpcc::tablespaces(&args.load);
-    let command = Command {
-        name: "tpcc",
-        seed: args.load.seed,
+    let (workload, load) = args.drive.spec(&args.load);
+    let (watch, output) = args.output.spec();
+    let trial = Trial {
         server: args.which.spec(&args.setup)?,
-        output: &args.output,
-        connections,
-        tablespaces,
+        workload,
+        load,
         via: args.via.via,
-        isolation: Some(args.drive.client.isolation()),
+        watch,
+        output,
     };
-    let mut ran = measure(command, |sut, stop| {
-        prepare(sut, &args.load, &args.drive, stop, args.output.json)
-    })?;
-    show(&mut ran, &args.output)
+    run_and_show(&trial, args.output.json)
 }

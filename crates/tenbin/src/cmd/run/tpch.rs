@@ -1,10 +1,10 @@
 //! `tenbin run tpch`.
 
-use crate::args::{EmbeddedArgs, WhichArgs};
+use crate::args::tpch::{LoadArgs, TestArgs};
+use crate::args::{EmbeddedArgs, OutputArgs, WhichArgs};
 use crate::exit::Result;
-use crate::run::{OutputArgs, show};
-use crate::tpch::args::{LoadArgs, TestArgs};
-use crate::tpch::{Command, measure};
+use crate::run::run_and_show;
+use tenbin_lab::Trial;
 
 /// TPC-H's power and throughput tests: 22 queries and the refresh functions, unaudited
 #[derive(clap::Args)]
@@ -32,13 +32,15 @@ Exit status: 0 done; 2 bad input; 3 the environment lacks something or a query f
 4 interrupted.";
 
 pub(super) fn run(args: &Args) -> Result {
-    let mut ran = measure(&Command {
+    let (workload, load) = args.test.spec(&args.load);
+    let (watch, output) = args.output.spec();
+    let trial = Trial {
         server: args.which.spec(&args.setup)?,
-        load: &args.load,
-        test: &args.test,
-        out: args.output.out.clone(),
-        quiet: args.output.json,
-        watch: args.output.watch,
-    })?;
-    show(&mut ran, &args.output)
+        workload,
+        load,
+        via: None,
+        watch,
+        output,
+    };
+    run_and_show(&trial, args.output.json)
 }

@@ -1,0 +1,610 @@
+//! From loaded data to a finished run directory, whatever the workload.
+//!
+//! What the emulator drives is a [`Subject`]; what drives itself (TPC-H's tests) is [`Drivable`] in its own way.
+
+pub(crate) mod result;
+mod transactions;
+pub(crate) mod watch;
+
+pub(crate) use transactions::{Files, Skipped, Transactions};
+
+use crate::workload::Checks;
+use crate::{Error, Lab, Result, System, WatchSpec};
+use std::path::{Path, PathBuf};
+use tenbin_record::result::{Driver, Heartbeat, RunResult, Statement, Throughput};
+use tenbin_record::run::{self as record, RunInfo, Tenbin};
+use tenbin_record::{AuditItem, Check, Observation, RUN_SCHEMA, Run, RunWriter, Verdict};
+use tenbin_rte::{AfterError, Driven, Ended, KindResult, Options, RunError};
+use tenbin_workload::audit::{self, Failures};
+use tenbin_workload::load::Hold;
+use tenbin_workload::{Tally, Workload};
+
+/// What a terminal of a subject's workload puts out.
+pub(crate) type Output<S> = <<S as Subject>::Workload as Workload>::Output;
+/// What was measured of a subject.
+pub(crate) type DrivenOf<S> = Driven<<<S as Subject>::Workload as Workload>::Tally>;
+
+/// A workload on its loaded data that the emulator drives: all that differs between such workloads.
+pub(crate) trait Subject: 'static {
+    /// What the terminals do.
+    type Workload: Workload;
+    /// Where their transactions go: [`Transactions`], unless the workload defers some.
+    type Files: Files<Output<Self>>;
+    /// What is known of the data before the first transaction, for the checks after the last.
+    type Before;
+
+    /// What the terminals do.
+    fn workload(&self) -> &Self::Workload;
+    /// How many, how long, how paced.
+    fn options(&self) -> &Options;
+    /// What `run.json` says of the workload.
+    fn describe(&self) -> record::Workload;
+    /// The kind that is also shown by the minute, if one is, and what that rate is called.
+    fn per_minute(&self) -> Option<(usize, &'static str)> {
+        None
+    }
+    /// Whether terminals begin a cycle with a menu.
+    fn has_menu(&self) -> bool {
+        false
+    }
+    /// Starts the files of the run directory that terminals fill. `kinds`: their names.
+    fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Self::Files>;
+    /// Keeps the data as they are loaded, from before the first transaction until they are checked; none where
+    /// there are no tables to name.
+    fn hold(&self, sut: &System) -> Result<Option<Hold>>;
+    /// The last thing before the first transaction.
+    fn begin(&self, sut: &System) -> Result<Self::Before>;
+    /// Judges what was measured by the rules.
+    fn judge(&self, driven: &DrivenOf<Self>, skipped: Skipped) -> Judgement;
+    /// How the data that the run leaves are checked; none if there is nothing to check.
+    fn checks(&self, before: &Self::Before, driven: &DrivenOf<Self>) -> Option<Checks>;
+}
+
+/// What `run.json` says of checks until they are through.
+const NOT_YET_CHECKED: &str = "they had not run when the result was saved";
+
+/// What a subject makes of what was measured.
+pub(crate) struct Judgement {
+    pub(crate) throughput: Throughput,
+    pub(crate) audit: Vec<AuditItem>,
+    /// Parts of deferred executions that found nothing to do.
+    pub(crate) skipped: u64,
+    /// What single commands took, for each kind of transaction; none where they were not timed.
+    pub(crate) statements: Vec<Vec<Statement>>,
+}
+
+impl Judgement {
+    /// Where there are rules, that the driver ran all the time is one of them.
+    fn with_driver(mut self, driver: &Driver, measured_s: f64) -> Self {
+        let Some(beat) = driver.heartbeat.filter(|_| !self.audit.is_empty()) else {
+            return self;
+        };
+        let doubtful = beat.doubtful(measured_s);
+        let limit_s = Heartbeat::DOUBTFUL_SHARE * measured_s;
+        self.audit.push(AuditItem {
+            id: "driver.stalls".to_owned(),
+            title: "Stalls of the driver itself, of 100 ms or longer".to_owned(),
+            verdict: if doubtful { Verdict::Fail } else { Verdict::Pass },
+            measured: format!(
+                "{:.2} s in all, longest {:.2} s",
+                beat.stalled_s, beat.longest_stall_s
+            ),
+            required: format!(
+                "at most {limit_s:.2} s in all, each shorter than {} s",
+                Heartbeat::DOUBTFUL_S
+            ),
+            note: doubtful.then(|| {
+                "the figures of that time are the driver's, not the server's; run again where the driver gets its CPU"
+                    .to_owned()
+            }),
+        });
+        if doubtful {
+            let why = "the driver stood still".to_owned();
+            self.throughput = unqualified(self.throughput, why);
+        }
+        self
+    }
+
+    /// Of a workload without rules: transactions of all kinds, a second.
+    pub(crate) fn plain<T: Tally>(driven: &Driven<T>) -> Self {
+        let per_s = driven.throughput_per_s();
+        Self {
+            throughput: Throughput {
+                metric: "tps".to_owned(),
+                value: per_s,
+                why_unqualified: None,
+                transactions_per_s: per_s,
+            },
+            audit: Vec::new(),
+            skipped: 0,
+            statements: Vec::new(),
+        }
+    }
+}
+
+/// What was measured of the only kind of a workload that has one.
+pub(crate) fn one_kind<T: Tally>(driven: &Driven<T>) -> Option<&KindResult> {
+    driven.kinds.first()
+}
+
+/// What `run.json` says of the kinds of a workload whose every transaction is of the only one.
+pub(crate) fn kinds(workload: &impl Workload) -> Vec<record::Kind> {
+    let kind = |kind: tenbin_workload::Kind| record::Kind {
+        name: kind.name,
+        share_percent: Some(100.0),
+        deferred: kind.deferred,
+        p90_limit_s: kind.p90_limit_s,
+    };
+    workload.kinds().into_iter().map(kind).collect()
+}
+
+/// A load that is ready to be driven.
+pub(crate) trait Drivable {
+    /// Drives it while machine and server are observed.
+    fn drive(
+        self: Box<Self>,
+        lab: &Lab,
+        sut: &System,
+        watch: WatchSpec,
+        directory: &RunWriter,
+    ) -> Result<Measurement>;
+}
+
+/// A load that was driven to its end, or to where it came. Nothing is judged yet.
+pub struct Measurement(pub(crate) Box<dyn Judge>);
+
+/// What a measurement is made of.
+pub(crate) trait Judge {
+    /// Closes the files, and judges.
+    fn judge(self: Box<Self>, head: Head<'_>) -> Judged;
+}
+
+/// What the record of a run begins with, and where it is written.
+pub(crate) struct Head<'a> {
+    pub(crate) lab: &'a Lab,
+    pub(crate) sut: &'a System,
+    pub(crate) id: &'a str,
+    pub(crate) seed: u64,
+    pub(crate) directory: &'a Path,
+}
+
+impl Measurement {
+    /// Judges by what was recorded. `id`: the run's name; `directory`: where its files are.
+    #[must_use]
+    pub fn judge(self, lab: &Lab, sut: &System, id: &str, seed: u64, directory: &Path) -> Judged {
+        let head = Head {
+            lab,
+            sut,
+            id,
+            seed,
+            directory,
+        };
+        let mut judged = self.0.judge(head);
+        let result = &mut judged.run.result;
+        result.checks_unfinished = judged.checks.map(|_| NOT_YET_CHECKED.to_owned());
+        judged.throughput = result.throughput.clone();
+        result.throughput = earned(&judged.throughput, result);
+        judged
+    }
+}
+
+/// A measurement with its verdicts, but for the checks of the data.
+pub struct Judged {
+    /// The record.
+    pub run: Run,
+    /// How the data are to be checked; none if there is nothing to check.
+    pub checks: Option<Checks>,
+    /// Whether the server was lost before the end.
+    pub lost: bool,
+    /// Terminals that left because of an error.
+    pub left: u32,
+    /// Whether all files are whole.
+    pub(crate) recorded: Result<()>,
+    /// As judged without checks.
+    pub(crate) throughput: Throughput,
+    /// Dropped after the checks.
+    pub(crate) hold: Option<Hold>,
+}
+
+/// What one run leaves.
+pub struct Finished {
+    /// The record.
+    pub run: Run,
+    /// Where it is.
+    pub directory: PathBuf,
+    /// Whether the server was lost before the end.
+    pub lost: bool,
+    /// Terminals that left because of an error.
+    pub left: u32,
+    /// What went wrong after the measurement, and does not take it away: a full disk, checks that could not be made.
+    pub failure: Option<Error>,
+    /// Whether the data were to be checked, and [`Event::Measured`](crate::Event::Measured) came before that.
+    pub shown: bool,
+}
+
+impl Judged {
+    /// Writes `run.json`, and what the listener makes of it.
+    ///
+    /// # Errors
+    /// A disk that is full, mostly.
+    pub fn save(&self, lab: &Lab, writer: &mut RunWriter) -> Result<()> {
+        writer.write(&self.run)?;
+        lab.listener
+            .saved(&self.run, writer.path())
+            .map_err(Error::Page)
+    }
+
+    /// Adds what the checks found, or why they could not be made.
+    ///
+    /// # Errors
+    /// Why they could not be made.
+    pub fn amend(&mut self, checks: Result<Vec<Check>>) -> Result<()> {
+        let result = &mut self.run.result;
+        result.checks_unfinished = checks.as_ref().err().map(ToString::to_string);
+        let checked = checks.map(|checks| result.checks = checks);
+        result.throughput = earned(&self.throughput, result);
+        checked
+    }
+
+    /// Gives the directory its name. `after`: whether it was saved and checked.
+    #[must_use]
+    pub fn finish(self, writer: RunWriter, after: Result<()>) -> Finished {
+        drop(self.hold);
+        let partial = writer.path().to_owned();
+        let (directory, named) = match writer.finish() {
+            Ok(directory) => (directory, Ok(())),
+            Err(error) => (partial, Err(error.into())),
+        };
+        Finished {
+            shown: self.checks.is_some(),
+            run: self.run,
+            directory,
+            lost: self.lost,
+            left: self.left,
+            failure: self.recorded.and(after).and(named).err(),
+        }
+    }
+}
+
+impl<S: Subject> Drivable for S {
+    fn drive(
+        self: Box<Self>,
+        lab: &Lab,
+        sut: &System,
+        watch: WatchSpec,
+        directory: &RunWriter,
+    ) -> Result<Measurement> {
+        lab.go_on()?;
+        let kinds: Vec<String> = self
+            .workload()
+            .kinds()
+            .into_iter()
+            .map(|kind| kind.name)
+            .collect();
+        let hold = self.hold(sut)?;
+        let mut files = self.files(directory, &kinds)?;
+        let before = self.begin(sut)?;
+        let database_size_bytes = database_size(sut)?;
+        let watched = watch::watch(lab, sut, &*self, &kinds, &mut files, directory, watch)?;
+        Ok(Measurement(Box::new(DrivenLoad {
+            subject: *self,
+            before,
+            files,
+            watched,
+            database_size_bytes,
+            hold,
+        })))
+    }
+}
+
+/// What the emulator drove.
+struct DrivenLoad<S: Subject> {
+    subject: S,
+    before: S::Before,
+    files: S::Files,
+    watched: watch::Watched<DrivenOf<S>>,
+    database_size_bytes: Option<u64>,
+    hold: Option<Hold>,
+}
+
+impl<S: Subject> Judge for DrivenLoad<S> {
+    fn judge(self: Box<Self>, head: Head<'_>) -> Judged {
+        let (subject, driven) = (self.subject, self.watched.outcome);
+        let skipped = self.files.skipped();
+        // Where the writer has stopped, its end says why.
+        let seen = result::samples(&driven.timeline, &driven.kinds);
+        let _ = self.watched.samples.write(&seen);
+        let samples = self.watched.samples.finish();
+        let files = self.files.finish();
+        let mut judgement = subject.judge(&driven, skipped);
+        let options = subject.options();
+        if options.after_error == AfterError::GoOn {
+            judgement.audit.push(failures(&driven));
+        }
+        let mut driver = result::driver(&driven, options);
+        let judgement = judgement.with_driver(&driver, driven.measured_s);
+        driver.cpu_recording_s += files.as_ref().map_or(0.0, |cpu_s| *cpu_s);
+        let recorded = files.and(samples.map(drop).map_err(Error::from));
+        let mut outcome = result::result(&driven, judgement, Vec::new());
+        outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
+        let mut observation = self.watched.observation;
+        let completed = driven.kinds.iter().map(|kind| kind.completed).sum();
+        observation.divide(completed, driven.measured_s);
+        let lost = matches!(driven.ended, Ended::Failed(_));
+        let run = Run {
+            timeline: result::timeline(&driven.timeline, &driven.kinds),
+            ..head.run(
+                info(&head, options, &driven, recorded.as_ref().err()),
+                subject.describe(),
+                driver,
+                outcome,
+                observation,
+                self.database_size_bytes,
+            )
+        };
+        Judged {
+            checks: subject.checks(&self.before, &driven).filter(|_| !lost),
+            lost,
+            left: driven.left,
+            recorded,
+            throughput: run.result.throughput.clone(),
+            hold: self.hold,
+            run,
+        }
+    }
+}
+
+impl Head<'_> {
+    /// The record of a run, without a timeline.
+    pub(crate) fn run(
+        &self,
+        run: RunInfo,
+        workload: record::Workload,
+        driver: Driver,
+        result: RunResult,
+        observation: Observation,
+        database_size_bytes: Option<u64>,
+    ) -> Run {
+        let sut = self.sut;
+        Run {
+            schema: RUN_SCHEMA.to_owned(),
+            tenbin: Tenbin {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            run,
+            workload,
+            server: record::Server {
+                database_size_bytes,
+                ..sut.record()
+            },
+            via: sut.via.as_ref().map(|via| via.record.clone()),
+            host: tenbin_observe::describe(&used_paths(sut, self.directory)),
+            driver,
+            timeline: tenbin_record::result::Timeline::default(),
+            observation: Some(observation),
+            result,
+        }
+    }
+}
+
+/// Whether transactions failed. pgbench's clients, which leave after an error, have a rule of their own.
+fn failures<T: Tally>(driven: &Driven<T>) -> AuditItem {
+    let mut found = Failures::default();
+    let mut first: Option<(u64, String)> = None;
+    for kind in &driven.kinds {
+        found.due += kind.due() + kind.stuck;
+        found.unanswered += kind.unfinished + kind.stuck;
+        let later = kind.deferred.as_ref();
+        found.unanswered += later.map_or(0, |later| later.remaining);
+        let later = later.into_iter().flat_map(|later| later.errors.iter());
+        for (_, error) in kind.errors.iter().chain(later) {
+            found.errors += error.count;
+            if first.as_ref().is_none_or(|(count, _)| *count < error.count) {
+                let said = format!("{}: {}", kind.kind.name, error.first_message);
+                first = Some((error.count, said));
+            }
+        }
+    }
+    if !matches!(driven.ended, Ended::Planned) {
+        found.unanswered = 0; // whoever stopped the run did not wait for them
+    }
+    audit::failures(found, first.map(|(_, said)| said))
+}
+
+/// The name of a standard's metric is not for a run that broke a rule, nor for data that failed their
+/// checks or were not checked.
+fn earned(throughput: &Throughput, result: &RunResult) -> Throughput {
+    let checks = result.checks.iter();
+    let failed = checks.filter(|check| check.verdict == Verdict::Fail);
+    let failed: Vec<&str> = failed.map(|check| check.condition.as_str()).collect();
+    let rules = result.audit.iter();
+    let broken = rules.filter(|item| item.verdict == Verdict::Fail);
+    let broken: Vec<&str> = broken.map(|item| item.id.as_str()).collect();
+    let why = match &result.checks_unfinished {
+        Some(why) => format!("consistency checks did not finish: {why}"),
+        None if !failed.is_empty() => format!("consistency checks failed: {}", failed.join(", ")),
+        None if !broken.is_empty() => format!("audit rules failed: {}", broken.join(", ")),
+        None => return throughput.clone(),
+    };
+    unqualified(throughput.clone(), why)
+}
+
+/// The metric without a standard's name, and why.
+fn unqualified(throughput: Throughput, why: String) -> Throughput {
+    let metric = match throughput.metric.as_str() {
+        "tpmC" => "NOPM",
+        "tpsA" => "tps",
+        _ => return throughput,
+    };
+    Throughput {
+        metric: metric.to_owned(),
+        why_unqualified: Some(why),
+        ..throughput
+    }
+}
+
+fn info<T: Tally>(
+    head: &Head<'_>,
+    options: &Options,
+    driven: &Driven<T>,
+    unrecorded: Option<&Error>,
+) -> RunInfo {
+    let interrupted_by = match (&driven.ended, unrecorded) {
+        (Ended::Planned, None) => None,
+        (Ended::Planned | Ended::Failed(RunError::Recording(_)), Some(failure)) => {
+            Some(format!("recording it failed: {failure}"))
+        }
+        (Ended::Interrupted, _) => Some("a signal".to_owned()),
+        (Ended::Failed(error), _) => Some(error.to_string()),
+    };
+    RunInfo {
+        id: head.id.to_owned(),
+        started_at: tenbin_record::time::rfc3339(driven.started_at),
+        seed: head.seed,
+        ramp_up_s: options.ramp_up.as_secs_f64(),
+        warmup_s: options.warm_up.as_secs_f64(),
+        duration_s: options.duration.as_secs_f64(),
+        measured_s: driven.measured_s,
+        interrupted: interrupted_by.is_some(),
+        interrupted_by,
+        command_line: head.lab.command_line.clone(),
+    }
+}
+
+/// What the run uses, for the description of its disks.
+fn used_paths(sut: &System, directory: &Path) -> Vec<(String, PathBuf)> {
+    let mut used = vec![("run directory".to_owned(), directory.to_owned())];
+    used.extend(server_paths(sut));
+    used
+}
+
+/// What the server uses, if it is on this machine.
+pub(crate) fn server_paths(sut: &System) -> Vec<(String, PathBuf)> {
+    if sut.server.postmaster_pid.is_none() {
+        return Vec::new();
+    }
+    let data = sut.server.data_directory.iter();
+    data.map(|data| ("data".to_owned(), data.clone()))
+        .chain(sut.server.placement.iter().cloned())
+        .collect()
+}
+
+pub(crate) fn database_size(sut: &System) -> Result<Option<u64>> {
+    let row = sut
+        .server
+        .connect()?
+        .query_one("SELECT pg_database_size(current_database())", &[])?;
+    Ok(row
+        .try_get::<_, i64>(0)
+        .ok()
+        .and_then(|bytes| u64::try_from(bytes).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_driver_that_stood_still_fails_a_rule_and_loses_a_standards_name() {
+        let item = AuditItem {
+            id: "mix".to_owned(),
+            title: String::new(),
+            verdict: Verdict::Pass,
+            measured: String::new(),
+            required: String::new(),
+            note: None,
+        };
+        let judged = |stalled_s, audit: &[AuditItem]| {
+            let judged = Judgement {
+                throughput: Throughput {
+                    metric: "tpmC".to_owned(),
+                    value: 1.0,
+                    why_unqualified: None,
+                    transactions_per_s: 1.0,
+                },
+                audit: audit.to_vec(),
+                skipped: 0,
+                statements: Vec::new(),
+            };
+            let heartbeat = Some(Heartbeat {
+                stalls: 1,
+                stalled_s,
+                longest_stall_s: stalled_s,
+                ..Heartbeat::default()
+            });
+            let driver = Driver {
+                heartbeat,
+                ..Driver::default()
+            };
+            let judged = judged.with_driver(&driver, 60.0);
+            let verdicts: Vec<Verdict> = judged.audit.iter().map(|item| item.verdict).collect();
+            (verdicts, judged.throughput.metric)
+        };
+        let rules = [item];
+        // 1 % of 60 s is 0.6 s.
+        assert_eq!(
+            judged(0.5, &rules),
+            (vec![Verdict::Pass; 2], "tpmC".to_owned())
+        );
+        let failed = (vec![Verdict::Pass, Verdict::Fail], "NOPM".to_owned());
+        assert_eq!(judged(0.7, &rules), failed);
+        assert_eq!(judged(0.7, &[]), (Vec::new(), "tpmC".to_owned()));
+    }
+
+    #[test]
+    fn data_that_came_out_wrong_take_a_standards_name_from_its_metric() {
+        let check = |condition: &str, verdict| Check {
+            condition: condition.to_owned(),
+            title: String::new(),
+            verdict,
+            offending: Vec::new(),
+            offending_count: 0,
+            note: None,
+        };
+        let named = |metric: &str, verdict, unfinished: Option<&str>| {
+            let throughput = Throughput {
+                metric: metric.to_owned(),
+                value: 1.0,
+                why_unqualified: None,
+                transactions_per_s: 1.0,
+            };
+            let result = RunResult {
+                checks: vec![check("1", Verdict::Pass), check("2", verdict)],
+                checks_unfinished: unfinished.map(str::to_owned),
+                ..RunResult::default()
+            };
+            let earned = earned(&throughput, &result);
+            (earned.metric, earned.why_unqualified)
+        };
+        let why = Some("consistency checks failed: 2".to_owned());
+        assert_eq!(named("tpsA", Verdict::Pass, None), ("tpsA".into(), None));
+        assert_eq!(
+            named("tpsA", Verdict::Fail, None),
+            ("tps".into(), why.clone())
+        );
+        assert_eq!(named("tpmC", Verdict::Fail, None), ("NOPM".into(), why));
+        assert_eq!(named("tps", Verdict::Fail, None), ("tps".into(), None));
+        let why = Some("consistency checks did not finish: lost".to_owned());
+        let lost = named("tpmC", Verdict::Pass, Some("lost"));
+        assert_eq!(lost, ("NOPM".into(), why));
+        let found = Failures {
+            due: 2,
+            errors: 1,
+            unanswered: 0,
+        };
+        let result = RunResult {
+            audit: vec![audit::failures(found, None)],
+            ..RunResult::default()
+        };
+        let throughput = Throughput {
+            metric: "tpmC".to_owned(),
+            value: 1.0,
+            why_unqualified: None,
+            transactions_per_s: 1.0,
+        };
+        let earned = earned(&throughput, &result);
+        assert_eq!(earned.metric, "NOPM");
+        let why = Some("audit rules failed: failures".to_owned());
+        assert_eq!(earned.why_unqualified, why);
+    }
+}

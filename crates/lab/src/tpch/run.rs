@@ -1,0 +1,336 @@
+//! The power and the throughput test.
+
+use super::TpchSpec;
+use crate::run::{Drivable, Head, Judge, Judged, Measurement, database_size, watch};
+use crate::workload::{Dataset, OnExisting, Recipe};
+use crate::{Error, Event, Lab, LoadSpec, Needs, Result, System, WatchSpec};
+use postgres::NoTls;
+use std::collections::BTreeMap;
+use std::time::{Instant, SystemTime};
+use tenbin_record::result::{
+    AuditItem, Driver, RunResult, Throughput, Times, Transaction, Verdict,
+};
+use tenbin_record::run::{Kind, RunInfo, Workload};
+use tenbin_record::tpch::{self as record, Execution, Tpch};
+use tenbin_record::{Observation, RunWriter, time};
+use tenbin_workload::load::{Hold, Share, hold};
+use tenbin_workload::tpch::test::{self, Executed, Test, TestOptions, Tested, What};
+use tenbin_workload::tpch::{self, metric};
+use tenbin_workload::tpch::{QUERIES, Scale};
+
+impl Recipe for &TpchSpec {
+    fn needs(&self, _: &LoadSpec) -> Result<Needs> {
+        Ok(Needs {
+            connections: self.streams_most() + 8,
+            ..Needs::default()
+        })
+    }
+
+    fn load(&self, lab: &Lab, sut: &System, _: &LoadSpec, existing: OnExisting) -> Result<Dataset> {
+        super::load(lab, sut, &self.data, existing).map(Dataset::Tpch)
+    }
+
+    fn prepare(
+        &self,
+        sut: &System,
+        load: &LoadSpec,
+        loaded: &mut Dataset,
+    ) -> Result<Box<dyn Drivable>> {
+        let Dataset::Tpch(meta) = loaded else {
+            return Err(Error::OtherData("tpch"));
+        };
+        let seed = u32::try_from(load.seed)
+            .map_err(|_| Error::refused(format!("{}: a seed of TPC-H has 32 bits", load.seed)))?;
+        Ok(Box::new(Tests(TestOptions {
+            schema: sut.schema()?,
+            streams: self.streams(meta.scale),
+            seed,
+        })))
+    }
+}
+
+/// The tests, ready to run.
+struct Tests(TestOptions);
+
+impl Drivable for Tests {
+    fn drive(
+        self: Box<Self>,
+        lab: &Lab,
+        sut: &System,
+        watch: WatchSpec,
+        directory: &RunWriter,
+    ) -> Result<Measurement> {
+        lab.go_on()?;
+        let options = self.0;
+        let client = sut.server.connect()?;
+        let schema = &options.schema;
+        let hold = hold(
+            client,
+            tpch::MARKER,
+            schema,
+            Share::Exclusive,
+            "tenbin run tpch",
+        )?;
+        let database_size_bytes = database_size(sut)?;
+        let started_at = SystemTime::now();
+        let watched = watch::observed(sut, watch, directory, |observer| {
+            observer.expect_interval(Instant::now(), None);
+            let config = sut.server.target.config();
+            let mut done = 0;
+            let power = u32::from(QUERIES) + 2;
+            let all = power * (1 + options.streams.unwrap_or(0));
+            let tested = test::run(&options, || config.connect(NoTls), &lab.stop, &mut |last| {
+                done += u32::from(last.is_some());
+                lab.tell(Event::Executed {
+                    done,
+                    all,
+                    power,
+                    last,
+                });
+            });
+            observer.end_interval();
+            tested
+        });
+        lab.tell(Event::Done);
+        Ok(Measurement(Box::new(Ran {
+            watched: watched?,
+            options,
+            started_at,
+            database_size_bytes,
+            hold,
+        })))
+    }
+}
+
+/// Tests that ran.
+struct Ran {
+    watched: watch::Watched<Tested>,
+    options: TestOptions,
+    started_at: SystemTime,
+    database_size_bytes: Option<u64>,
+    hold: Hold,
+}
+
+impl Judge for Ran {
+    fn judge(self: Box<Self>, head: Head<'_>) -> Judged {
+        let (tested, options) = (self.watched.outcome, self.options);
+        let recorded = self.watched.samples.finish();
+        let measured_s = tested.elapsed_s(Test::Power) + tested.elapsed_s(Test::Throughput);
+        let info = RunInfo {
+            id: head.id.to_owned(),
+            started_at: time::rfc3339(self.started_at),
+            seed: head.seed,
+            ramp_up_s: 0.0,
+            warmup_s: 0.0,
+            duration_s: measured_s,
+            measured_s,
+            interrupted: false,
+            interrupted_by: None,
+            command_line: head.lab.command_line.clone(),
+        };
+        let observation = self.watched.observation;
+        let result = result(&tested, &options, measured_s);
+        Judged {
+            checks: None,
+            lost: false,
+            left: 0,
+            recorded: recorded.map(drop).map_err(Error::from),
+            throughput: result.throughput.clone(),
+            hold: Some(self.hold),
+            run: head.run(
+                info,
+                describe(&tested, &options),
+                driver(&options, &observation),
+                result,
+                observation,
+                self.database_size_bytes,
+            ),
+        }
+    }
+}
+
+/// Queries and refresh functions in the order in which they are shown.
+fn kinds() -> impl Iterator<Item = What> {
+    (1..=QUERIES)
+        .map(What::Query)
+        .chain([What::Insert, What::Delete])
+}
+
+fn describe(tested: &Tested, options: &TestOptions) -> Workload {
+    let meta = &tested.meta;
+    let kind = |what: What| Kind {
+        name: what.to_string(),
+        share_percent: None,
+        deferred: false,
+        p90_limit_s: None,
+    };
+    Workload {
+        name: "tpch".to_owned(),
+        scale: meta.scale.factor(),
+        kinds: kinds().map(kind).collect(),
+        mix: "streams in the orders of appendix A".to_owned(),
+        pacing: "none".to_owned(),
+        procedures: false,
+        isolation: "read committed".to_owned(),
+        parameters: BTreeMap::from([
+            (
+                "streams".to_owned(),
+                options.streams.unwrap_or(0).to_string(),
+            ),
+            ("foreign_keys".to_owned(), meta.foreign_keys.to_string()),
+            ("refresh_sets_before".to_owned(), meta.inserted.to_string()),
+        ]),
+    }
+}
+
+/// The driver waits for answers and nothing else: it has no timers that could be late.
+fn driver(options: &TestOptions, observation: &Observation) -> Driver {
+    let sessions = options.streams.map_or(1, |streams| streams + 1);
+    let cpu = observation.driver_cpu.unwrap_or_default();
+    Driver {
+        terminals: options.streams.unwrap_or(1),
+        connections: sessions,
+        threads: sessions,
+        cpu_user_s: cpu.user_s,
+        cpu_system_s: cpu.system_s,
+        rss_max_bytes: rss_max_bytes(),
+        connections_opened: u64::from(options.streams.map_or(1, |streams| streams + 2)),
+        ..Driver::default()
+    }
+}
+
+/// Largest resident memory of this process; 0 where `/proc` does not say.
+fn rss_max_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+fn result(tested: &Tested, options: &TestOptions, measured_s: f64) -> RunResult {
+    let figures = figures(tested, options);
+    let of = |what: What| {
+        let times = tested.executed.iter().filter(|one| one.what == what);
+        transaction(times.map(|one| one.time.as_secs_f64() * 1e3).collect())
+    };
+    RunResult {
+        throughput: Throughput {
+            metric: match figures.qphh {
+                Some(_) => "QphH, derived".to_owned(),
+                None => "Power, derived".to_owned(),
+            },
+            value: figures.qphh.unwrap_or(figures.power),
+            why_unqualified: None,
+            transactions_per_s: tested.executed.len() as f64 / measured_s,
+        },
+        transactions: kinds().map(|what| (what.to_string(), of(what))).collect(),
+        deferred: BTreeMap::new(),
+        missed: 0,
+        menu_ms: None,
+        audit: audit(tested.meta.scale, options),
+        tpch: Some(figures),
+        checks: Vec::new(),
+        checks_unfinished: None,
+    }
+}
+
+fn figures(tested: &Tested, options: &TestOptions) -> Tpch {
+    let scale = tested.meta.scale;
+    let (mut queries_s, mut refresh_s) = (Vec::new(), [0.0; 2]);
+    for one in tested.of(Test::Power) {
+        let time_s = one.time.as_secs_f64();
+        match one.what {
+            What::Query(_) => queries_s.push(time_s),
+            What::Insert => refresh_s[0] = time_s,
+            What::Delete => refresh_s[1] = time_s,
+        }
+    }
+    let power = metric::power(scale, &queries_s, refresh_s);
+    let throughput_s = options.streams.map(|_| tested.elapsed_s(Test::Throughput));
+    let throughput = options
+        .streams
+        .zip(throughput_s)
+        .map(|(streams, seconds)| metric::throughput(scale, streams, seconds));
+    Tpch {
+        power,
+        power_s: tested.elapsed_s(Test::Power),
+        throughput,
+        throughput_s,
+        qphh: throughput.map(|throughput| metric::composite(power, throughput)),
+        streams: options.streams.unwrap_or(0),
+        executions: tested.executed.iter().map(execution).collect(),
+    }
+}
+
+fn execution(one: &Executed) -> Execution {
+    Execution {
+        test: match one.test {
+            Test::Power => record::Test::Power,
+            Test::Throughput => record::Test::Throughput,
+        },
+        stream: one.stream,
+        name: one.what.to_string(),
+        start_s: one.start.as_secs_f64(),
+        time_s: one.time.as_secs_f64(),
+        rows: one.rows,
+    }
+}
+
+fn transaction(mut times_ms: Vec<f64>) -> Transaction {
+    times_ms.sort_by(f64::total_cmp);
+    let count = times_ms.len() as u64;
+    let mean = times_ms.iter().sum::<f64>() / times_ms.len().max(1) as f64;
+    let quantile = |share: f64| {
+        // The smallest time that is not exceeded by this share of them.
+        let place = (share * times_ms.len() as f64).ceil().max(1.0) - 1.0;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "0 to the number of executions"
+        )]
+        let place = place as usize;
+        times_ms.get(place).copied().unwrap_or(0.0)
+    };
+    let most = times_ms.last().copied().unwrap_or(0.0);
+    Transaction {
+        count,
+        completed: count,
+        committed: count,
+        response_ms: Times::of(count, mean, most, quantile),
+        ..Transaction::default()
+    }
+}
+
+/// What of the standard's rules a run keeps by its nature or by its arguments.
+fn audit(scale: Scale, options: &TestOptions) -> Vec<AuditItem> {
+    let item =
+        |id: &str, title: &str, kept: bool, measured: String, required: String, note: &str| {
+            AuditItem {
+                id: id.to_owned(),
+                title: title.to_owned(),
+                verdict: if kept { Verdict::Pass } else { Verdict::Skip },
+                measured,
+                required,
+                note: (!kept).then(|| note.to_owned()),
+            }
+        };
+    let (streams, least) = (options.streams.unwrap_or(0), scale.streams());
+    vec![
+        item(
+            "scale",
+            "Scale factor (clause 4.1.3.1)",
+            scale.is_standard(),
+            scale.to_string(),
+            "1, 10, 30, 100, 300, 1000, …".to_owned(),
+            "a scale for trying out",
+        ),
+        item(
+            "streams",
+            "Query streams (clause 5.3.4)",
+            streams >= least,
+            streams.to_string(),
+            format!("at least {least}"),
+            "fewer were asked for",
+        ),
+    ]
+}
