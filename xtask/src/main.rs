@@ -48,7 +48,7 @@ enum Task {
         #[arg(long, default_value = "5")]
         pairs: usize,
     },
-    /// Run the test suites of other people's clients through the TP monitor and PgBouncer: asyncpg, pgx, tokio-postgres, pgjdbc
+    /// Run the test suites of other people's clients through the TP monitor and PgBouncer: asyncpg, pgx, tokio-postgres, pgjdbc, psycopg
     Suites {
         /// Which; all of them when none is named
         names: Vec<String>,

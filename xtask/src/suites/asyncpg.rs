@@ -79,19 +79,16 @@ pub(super) fn run(folder: &Path, place: &Place<'_>) -> Result<Results> {
     Ok(results)
 }
 
-/// Reads lines `tests/test_a.py::Class::test PASSED [ 1%]`.
-fn read(printed: &str) -> Results {
+/// Reads what pytest prints: lines `tests/test_a.py::Class::test[a value] PASSED [ 1%]`.
+pub(super) fn read(printed: &str) -> Results {
     let mut results = Results::default();
     for line in printed.lines().filter(|line| line.starts_with("tests/")) {
-        let mut words = line.split_whitespace();
-        let (Some(name), Some(outcome)) = (words.next(), words.next()) else {
-            continue;
-        };
-        match outcome {
-            "PASSED" => results.passed.insert(name.to_owned()),
-            "FAILED" | "ERROR" => results.failed.insert(name.to_owned()),
-            _ => false,
-        };
+        let with = |outcome: &str| line.rsplit_once(outcome).map(|(name, _)| name.to_owned());
+        if let Some(name) = with(" PASSED") {
+            results.passed.insert(name);
+        } else if let Some(name) = with(" FAILED").or_else(|| with(" ERROR")) {
+            results.failed.insert(name);
+        }
     }
     // A test whose taking down fails is there twice.
     let Results { passed, failed } = &mut results;
@@ -107,9 +104,12 @@ mod tests {
     fn outcomes_are_read() {
         let printed = "tests/a.py::A::one PASSED [ 1%]\ntests/a.py::A::two FAILED [ 2%]\n\
                        tests/a.py::A::three SKIPPED (no) [ 3%]\ntests/a.py::A::four PASSED [ 4%]\n\
-                       tests/a.py::A::four ERROR [ 4%]\n=== 2 passed ===\n";
+                       tests/a.py::A::four ERROR [ 4%]\ntests/a.py::five[a b] PASSED [ 5%]\n=== 2 passed ===\n";
         let results = read(printed);
-        assert_eq!(Vec::from_iter(results.passed), ["tests/a.py::A::one"]);
+        assert_eq!(
+            Vec::from_iter(results.passed),
+            ["tests/a.py::A::one", "tests/a.py::five[a b]"]
+        );
         assert_eq!(
             Vec::from_iter(results.failed),
             ["tests/a.py::A::four", "tests/a.py::A::two"]

@@ -7,6 +7,7 @@ mod asyncpg;
 mod known;
 mod pgjdbc;
 mod pgx;
+mod psycopg;
 mod tokio_postgres;
 
 use crate::poolers::{self, Revived, Setting, USUAL};
@@ -48,7 +49,7 @@ struct Suite {
     quick: bool,
 }
 
-const SUITES: [Suite; 4] = [
+const SUITES: [Suite; 5] = [
     Suite {
         name: "asyncpg",
         prepare: asyncpg::prepare,
@@ -79,6 +80,14 @@ const SUITES: [Suite; 4] = [
         sql: pgjdbc::SQL,
         rules: "",
         run: pgjdbc::run,
+        quick: false,
+    },
+    Suite {
+        name: "psycopg",
+        prepare: psycopg::prepare,
+        sql: "",
+        rules: "",
+        run: psycopg::run,
         quick: false,
     },
 ];
