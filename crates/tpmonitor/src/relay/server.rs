@@ -326,11 +326,13 @@ impl Server {
         client: Option<&mut Client>,
         found: Message<'_>,
     ) -> Result<Reply, Broken> {
-        let own = self.is_own();
-        if matches!(self.owed.front(), Some(Owed::Restore))
-            && !matches!(found.tag, b'A' | b'S' | b'Z' | b'E')
-        {
-            return Ok(Reply::Drop);
+        let front = self.owed.front();
+        let mut own = matches!(front, Some(Owed::Own | Owed::Restore));
+        if own && matches!(front, Some(Owed::Restore)) {
+            if !matches!(found.tag, b'A' | b'S' | b'Z' | b'E') {
+                return Ok(Reply::Drop);
+            }
+            own = false;
         }
         match found.tag {
             b'A' if !own => return Ok(self.notification(found)),
@@ -429,6 +431,9 @@ impl Server {
     /// Whether parameters are to be given the values of the client's log-in before the `ReadyForQuery` that has
     /// just come is said. A failed transaction takes no commands, and has given none its first value.
     fn begin_restoring(&mut self, client: Option<&Client>) -> bool {
+        if !self.restores {
+            return false;
+        }
         self.bound_resets = 0;
         if self.status != b'E' && self.owed.is_empty() && !self.open {
             self.resets |= std::mem::take(&mut self.open_resets);
@@ -439,26 +444,34 @@ impl Server {
             self.owed.push_front(Owed::Restore);
             self.readies += 1;
         } else {
-            self.restores &= self.open || self.readies > 0;
+            self.restores = self.open || self.readies > 0 || self.resets != 0;
         }
         self.restore != 0
     }
 
+    /// Takes note of what a command that has ended gave its first value, and of whether that stays.
+    fn note_resets(&mut self, tag: &[u8], executed: bool) {
+        match (tag, self.owed.front()) {
+            (b"ROLLBACK\0", _) => self.open_resets = 0,
+            (b"COMMIT\0", _) => self.resets |= std::mem::take(&mut self.open_resets),
+            (b"RESET\0" | b"SET\0" | b"DISCARD ALL\0", _) if executed => {
+                self.open_resets |= self.bound_resets;
+            }
+            (b"RESET\0" | b"SET\0" | b"DISCARD ALL\0", Some(Owed::Query { resets, .. })) => {
+                self.open_resets |= resets;
+            }
+            _ => {}
+        }
+    }
+
     /// The end of a command.
     fn complete(&mut self, shared: &mut Shared, tag: &[u8]) {
-        let resets = match self.owed.front() {
-            Some(Owed::Execute) => {
-                self.owed.pop_front();
-                self.bound_resets
-            }
-            Some(Owed::Query { resets, .. }) => *resets,
-            _ => 0,
-        };
-        match tag {
-            b"ROLLBACK\0" => self.open_resets = 0,
-            b"COMMIT\0" => self.resets |= std::mem::take(&mut self.open_resets),
-            b"RESET\0" | b"SET\0" | b"DISCARD ALL\0" => self.open_resets |= resets,
-            _ => {}
+        let executed = matches!(self.owed.front(), Some(Owed::Execute));
+        if executed {
+            self.owed.pop_front();
+        }
+        if self.restores {
+            self.note_resets(tag, executed);
         }
         if self.unclear_syncs > 0 {
             // They came before the end of the data, and were ignored.
