@@ -10,6 +10,7 @@ mod attribution;
 mod bank;
 mod bench;
 mod command;
+mod compare;
 mod faults;
 mod kept;
 mod model;
