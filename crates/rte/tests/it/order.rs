@@ -115,6 +115,42 @@ fn pauses_are_those_the_workload_drew() {
 }
 
 #[test]
+fn every_think_that_begins_in_the_interval_is_counted_whole_or_up_to_its_end() {
+    let mut step = Step::new("read", &["SELECT $1::bigint"]);
+    (step.keying_ns, step.think_mean_ns) = (30 * MS, 400 * MS);
+    let options = Options {
+        pacing: Pacing::Spec,
+        ..options(60, 4)
+    };
+    let (driven, mut kept) = run(&Toy::new(&[step]), &Server::shared().target(), &options);
+    let end_ns = 1_000 * MS;
+    // Of each terminal in its order, so that a row and what was drawn for it meet.
+    kept.rows.sort_by_key(|row| (row.terminal, row.start_ns));
+    let mut ops = driven.tally.0.clone();
+    ops.sort_by_key(|op| op.input.terminal);
+    assert_eq!(ops.len(), kept.rows.len());
+    let (mut ended, mut cut_ns) = (0, Vec::new());
+    for (row, op) in kept.rows.iter().zip(&ops) {
+        assert_eq!(row.terminal, op.input.terminal);
+        let answered_ns = row.start_ns.cast_unsigned() + row.response_ns;
+        if answered_ns + op.cycle.think_ns < end_ns {
+            ended += 1;
+        } else if answered_ns < end_ns {
+            cut_ns.push(end_ns - answered_ns);
+        }
+    }
+    let kind = &driven.kinds[0];
+    assert!(ended > 30 && cut_ns.len() > 30, "{ended} {}", cut_ns.len());
+    assert_eq!(kind.think.count(), ended);
+    assert_eq!(kind.think_cut.count(), cut_ns.len() as u64);
+    let mean_ms = cut_ns.iter().sum::<u64>() as f64 / 1e6 / cut_ns.len() as f64;
+    assert!(
+        (kind.think_cut.mean_ms() - mean_ms).abs() < 1e-6,
+        "{mean_ms}"
+    );
+}
+
+#[test]
 fn without_pacing_nothing_pauses_and_the_next_is_due_with_the_result() {
     let server = Server::shared();
     let mut step = Step::new("read", &["SELECT $1::bigint"]);
