@@ -11,42 +11,50 @@ use statrs::distribution::{ChiSquared, ContinuousCDF as _};
 const TAIL: f64 = 1e-5;
 /// That quantile of the normal distribution: two-sided 99.998 %.
 const Z: f64 = 4.265;
+/// What skewness adds to that quantile: of a sum of independent draws, its part of the variance times this (Cornish
+/// and Fisher 1938, Revue de l'Institut International de Statistique 5, page 307).
+const SKEW: f64 = (Z * Z - 1.0) / 6.0;
+/// Variance of a number of hits below which its distribution is summed, and from which it is near the normal one.
+const EXACT_BELOW: f64 = 100.0;
 /// Fewest expected in a bin for chi-squared to be near its distribution (Cochran 1954, Biometrics 10, page 417).
 const LEAST: f64 = 5.0;
 
-/// The Wilson score interval of a share at 99.998 % (Wilson 1927, JASA 22, page 209).
-#[must_use]
-pub fn share_interval(hits: u64, of: u64) -> (f64, f64) {
-    if of == 0 {
-        return (0.0, 1.0);
+/// How many of `of` draws hit, at least and at most, where each does with probability `share`: fewer, and more, come
+/// by chance less than once in 100,000 times.
+fn hits(share: f64, of: u64) -> (f64, f64) {
+    let n = of as f64;
+    if share > 0.5 {
+        let (least, most) = hits(1.0 - share, of);
+        return (n - most, n - least);
     }
-    let (n, p) = (of as f64, hits as f64 / of as f64);
-    let denominator = 1.0 + Z * Z / n;
-    let centre = p + Z * Z / (2.0 * n);
-    let half = Z * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    // Where all or none hit, an end is 0 or 1 exactly; rounding may miss it by a hair.
-    let low = if hits == 0 {
-        0.0
-    } else {
-        (centre - half) / denominator
-    };
-    let high = if hits == of {
-        1.0
-    } else {
-        (centre + half) / denominator
-    };
-    (low, high)
+    let (mean, variance) = (n * share, n * share * (1.0 - share));
+    if variance >= EXACT_BELOW {
+        let (half, skewed) = (Z * variance.sqrt(), SKEW * (1.0 - 2.0 * share));
+        return (mean - half + skewed, mean + half + skewed);
+    }
+    let (mut least, mut hits) = (0.0, 0.0);
+    let (mut fewer, mut exactly) = (0.0, (1.0 - share).powf(n));
+    loop {
+        if fewer < TAIL {
+            least = hits;
+        }
+        if 1.0 - fewer - exactly < TAIL {
+            return (least, hits);
+        }
+        fewer += exactly;
+        exactly *= (n - hits) / (hits + 1.0) * share / (1.0 - share);
+        hits += 1.0;
+    }
 }
 
-/// The shares that chance lets `of` draws come to, where what they are drawn by lies from `low` to `high`:
-/// those at which [`share_interval`] still reaches the band.
+/// The shares that chance lets `of` draws come to, where what they are drawn by lies from `low` to `high`.
 #[must_use]
 pub fn share_band(low: f64, high: f64, of: u64) -> (f64, f64) {
-    let margin = |share: f64| Z * (share * (1.0 - share) / of as f64).sqrt();
-    ((low - margin(low)).max(0.0), (high + margin(high)).min(1.0))
+    let n = of.max(1) as f64;
+    (hits(low, of).0 / n, hits(high, of).1 / n)
 }
 
-/// Fewest draws from which half of `low`, and twice `high`, lie outside of [`share_band`].
+/// Draws from which half of `low`, and twice `high`, lie outside of [`share_band`].
 #[must_use]
 pub fn share_least(low: f64, high: f64) -> u64 {
     let half = 4.0 * (1.0 - low) / low;
@@ -91,7 +99,7 @@ pub const EXPONENTIAL_LEAST: u64 = 73;
 /// How many events there may be, at most, where `expected` are: a Poisson number's upper end.
 #[must_use]
 pub fn events_most(expected: f64) -> f64 {
-    expected + Z * expected.sqrt()
+    expected + Z * expected.sqrt() + SKEW
 }
 
 /// Whether events in bins, each independent of the others, came as often as expected: as [`fits`], but their sum
@@ -168,25 +176,7 @@ fn improbable(bins: &[(f64, f64)], freedom: usize) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Expected values from `scipy.stats.binomtest(k, n).proportion_ci(c, method="wilson")` with
-    /// c = 2 Φ(4.265) - 1, `SciPy` 1.17.1.
-    #[test]
-    fn intervals_of_shares_are_those_of_scipy() {
-        let known = [
-            (1, 10, 0.004_987_625_02, 0.711_226_062_52),
-            (0, 5_000, 0.0, 0.003_624_857_60),
-            (430, 1_000, 0.365_066_451_76, 0.497_434_683_53),
-        ];
-        for (hits, of, low, high) in known {
-            let found = share_interval(hits, of);
-            assert!(
-                (found.0 - low).abs() < 1e-10 && (found.1 - high).abs() < 1e-10,
-                "{found:?}"
-            );
-        }
-        assert!(share_interval(0, 0) == (0.0, 1.0));
-    }
+    use crate::whole;
 
     /// `scipy.stats.chisquare` (`SciPy` 1.17.1) gives these two p values of 2.45e-5 and 5.94e-6.
     #[test]
@@ -210,5 +200,92 @@ mod tests {
         assert_eq!(fits(&[0, 120, 120, 120, 120, 120], &fair), Some(false));
         assert_eq!(fits(&[1, 1, 1, 1, 1, 1], &fair), None);
         assert_eq!(fits(&[50, 50, 1], &[0.5, 0.5, 0.0]), Some(false));
+    }
+
+    /// The numbers that audits print, and what they mean: from there on half or twice fails, below not.
+    #[test]
+    fn half_and_twice_of_a_band_fail_from_the_least_number_on() {
+        for (low, high, least) in [
+            (0.009, 0.011, 8_012),
+            (0.04, 1.0, 1_747),
+            (0.43, 1.0, 97),
+            (0.0095, 0.0105, 7_587),
+            (0.14, 0.16, 447),
+            (0.57, 0.63, 55),
+        ] {
+            assert_eq!(share_least(low, high), least, "{low}");
+            let (from, to) = share_band(low, high, least);
+            assert!(low / 2.0 <= from, "{low}: {from}");
+            assert!(high >= 1.0 || to <= 2.0 * high, "{high}: {to}");
+            let (from, _) = share_band(low, high, least * 8 / 10);
+            assert!(from < low / 2.0, "{low}: not many more than it takes");
+        }
+    }
+
+    /// What lies beyond the band comes less than once in 100,000 times, and what lies in it oftener, by `statrs`.
+    #[test]
+    fn the_band_leaves_out_what_chance_seldom_brings() {
+        use statrs::distribution::{Binomial, DiscreteCDF as _};
+        for share in [0.009, 0.01, 0.04, 0.15, 0.43, 0.5, 0.63, 0.97] {
+            for of in [1, 2, 7, 30, 200, 1_000, 3_000, 9_000] {
+                let binomial = Binomial::new(share, of).unwrap();
+                let (from, to) = share_band(share, share, of);
+                let least = ceiling((from * of as f64 - 1e-6).max(0.0));
+                let most = whole(to * of as f64 + 1e-6) as u64;
+                let fewer = |hits: u64| hits.checked_sub(1).map_or(0.0, |hits| binomial.cdf(hits));
+                let near = 1.15 * TAIL;
+                assert!(fewer(least) < near, "{share} of {of}: {least}");
+                assert!(fewer(least + 1) > TAIL / 1.15, "{share} of {of}: {least}");
+                assert!(binomial.sf(most) < near, "{share} of {of}: {most}");
+                assert!(
+                    most == 0 || binomial.sf(most - 1) > TAIL / 1.15,
+                    "{share} of {of}: {most}"
+                );
+            }
+        }
+        // One of few rolled back is nothing strange.
+        assert!(share_band(0.009, 0.011, 1).1 >= 1.0);
+        assert!(share_band(0.04, 1.0, 5) == (0.0, 1.0));
+    }
+
+    #[test]
+    fn a_fit_has_bins_enough_from_its_least_number_on() {
+        for (probabilities, half) in [
+            (vec![1.0 / 64.0; 64], 32),
+            (vec![0.1; 10], 5),
+            (vec![0.5, 0.3, 0.2], 1),
+        ] {
+            let least = fit_least(&probabilities).unwrap();
+            let mut counts = vec![0; probabilities.len()];
+            for (count, p) in counts.iter_mut().zip(&probabilities).take(half) {
+                *count = ceiling(2.0 * p * least as f64);
+            }
+            assert_eq!(
+                fits(&counts, &probabilities),
+                Some(false),
+                "{least} of {probabilities:?}"
+            );
+        }
+        assert_eq!(fit_least(&[1.0]), None);
+        assert_eq!(fit_least(&[0.0, 1.0]), None);
+    }
+
+    /// With 10 degrees of freedom chi-squared exceeds x by chance with exp(-x/2) (1 + x/2 + … + (x/2)⁴/4!):
+    /// 2.0e-4 where x is 33.8, and 2.2e-6 where it is 45: here five bins of 26²/100, and of 30²/100.
+    #[test]
+    fn events_are_judged_with_as_much_freedom_as_bins() {
+        let shifted = |by: u64| (0..10).map(move |bin| (100 + if bin < 5 { by } else { 0 }, 100.0));
+        assert_eq!(events_fit(&shifted(26).collect::<Vec<_>>()), Some(true));
+        assert_eq!(events_fit(&shifted(30).collect::<Vec<_>>()), Some(false));
+        assert_eq!(events_fit(&[(1, 1.0), (2, 1.0)]), None);
+        // Their sum is not given: the same shape with all too many fails.
+        assert_eq!(events_fit(&[(200, 100.0), (200, 100.0)]), Some(false));
+        assert_eq!(fits(&[200, 200], &[0.5, 0.5]), Some(true));
+    }
+
+    #[test]
+    fn half_of_a_mean_is_told_from_the_least_number_of_events_on() {
+        let expected = EXPONENTIAL_LEAST as f64;
+        assert!(2.0 * expected > events_most(expected));
     }
 }

@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(lines.verdict, Verdict::Pass);
         assert_eq!(
             lines.required,
-            "0.95 % to 1.05 %; by chance of 28000: 0.70 % to 1.31 %"
+            "0.95 % to 1.05 %; by chance of 28000: 0.71 % to 1.32 %"
         );
         let at = |hits, of| share("mix.delivery", "", hits, of, (0.04, 1.0), None);
         let few = at(2, 104);

@@ -2,7 +2,7 @@
 
 pub(crate) use tenbin_stats::chance::{
     EXPONENTIAL_LEAST, ceiling, events_fit, events_most, fit_least, fits, mean_margin, share_band,
-    share_interval, share_least,
+    share_least,
 };
 
 /// Bins of a distribution of numbers: equal parts of its range.

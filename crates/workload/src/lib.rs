@@ -15,6 +15,8 @@ pub mod load;
 pub mod mix;
 pub mod random;
 pub mod script;
+#[cfg(test)]
+mod sweep;
 pub mod think;
 pub mod times;
 pub mod tpca;

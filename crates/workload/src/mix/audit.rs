@@ -2,7 +2,7 @@
 
 use super::{Mix, MixTally};
 use crate::audit::{enough, fit, item, percent, skip, verdict};
-use crate::chance::{Bins, share_interval, share_least};
+use crate::chance::{Bins, share_band, share_least};
 use tenbin_record::AuditItem;
 
 /// Judges a run.
@@ -13,12 +13,18 @@ pub fn audit(mix: &Mix, tally: &MixTally) -> Vec<AuditItem> {
 
 fn updates(mix: &Mix, tally: &MixTally) -> AuditItem {
     let (id, title) = ("mix.updates", "share of updates");
-    let required = percent(mix.update_share);
     // Drawn per transaction, shares vary less than statements drawn one by one would.
-    let (low, high) = share_interval(tally.updates, tally.statements);
-    let kept = (low..=high).contains(&mix.update_share);
+    let (low, high) = share_band(mix.update_share, mix.update_share, tally.statements);
     let share = tally.updates as f64 / tally.statements.max(1) as f64;
+    let kept = (low..=high).contains(&share);
     let shown = format!("{} of {}", percent(share), tally.statements);
+    let required = format!(
+        "{}; by chance of {}: {} to {}",
+        percent(mix.update_share),
+        tally.statements,
+        percent(low),
+        percent(high)
+    );
     // Where all or none are updates, one of the others fails.
     let least = match mix.update_share {
         share if share > 0.0 && share < 1.0 => share_least(share, share),

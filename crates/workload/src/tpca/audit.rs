@@ -244,7 +244,9 @@ mod tests {
     use super::*;
     use crate::Tally as _;
     use crate::bank::Move;
+    use crate::sweep::few_break;
     use crate::think::ThinkTime;
+    use crate::times::Times;
     use crate::{Cycle, Executed, Workload as _};
 
     #[expect(
@@ -452,6 +454,95 @@ mod tests {
             let scale = items.iter().find(|item| item.id == "pacing.scale").unwrap();
             assert_eq!(scale.verdict, Verdict::Skip);
             assert!(why_not_tpsa(&items, pacing).is_some());
+        }
+    }
+
+    /// The audit of terminals of `rules` that have entered over 10 s and are then measured, at a server that
+    /// answers in 10 ms.
+    fn simulated(rules: Rules, seed: u64, tps: u32, seconds: u32) -> Vec<AuditItem> {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let (from_ns, end_ns) = (10 * SECOND_NS, (10 + u64::from(seconds)) * SECOND_NS);
+        let size = Size::pgbench(tps);
+        let tpca = Tpca {
+            rules,
+            ..Tpca::new(size, 10 * tps, seed)
+        };
+        let (mut response, mut think, mut cut) = (Times::new(), Times::new(), Times::new());
+        let (mut tally, mut completed) = (BankTally::default(), 0);
+        for id in 0..tpca.terminals {
+            let mut terminal = tpca.terminal(id);
+            let mut now_ns = from_ns * u64::from(id) / u64::from(tpca.terminals);
+            while now_ns < end_ns {
+                let cycle = tpca.choose(&mut terminal);
+                let input = tpca.input(&mut terminal, 0);
+                let done_ns = now_ns + SECOND_NS / 100;
+                if now_ns >= from_ns {
+                    response.record(done_ns - now_ns);
+                    let found = Executed {
+                        committed: true,
+                        output: true,
+                    };
+                    tpca.tally(&mut tally, cycle, &input, Some(&found));
+                }
+                now_ns = done_ns + cycle.think_ns;
+                if (from_ns..end_ns).contains(&done_ns) {
+                    completed += 1;
+                    if now_ns < end_ns {
+                        think.record(cycle.think_ns);
+                    } else {
+                        cut.record(end_ns - done_ns);
+                    }
+                }
+            }
+        }
+        let measured = Measured {
+            pacing: Some(1.0),
+            terminals: tpca.terminals,
+            tps,
+            weakened: Vec::new(),
+            measured_s: f64::from(seconds),
+            due: response.count(),
+            completed,
+            stuck: 0,
+            response: Durations::from(&response),
+            think: Durations::from(&think),
+            think_cut: Durations::from(&cut),
+        };
+        audit(&Rules::default(), &size, &tally, &measured)
+    }
+
+    #[test]
+    fn correct_terminals_break_no_rule_at_any_length_and_number() {
+        let cases = [
+            (1, 5, 40.0),
+            (1, 20, 40.0),
+            (1, 60, 40.0),
+            (1, 600, 20.0),
+            (1, 3_600, 8.0),
+            (20, 5, 8.0),
+            (20, 60, 8.0),
+            (20, 600, 2.0),
+            (20, 3_600, 0.5),
+            (500, 60, 1.0),
+            (2_000, 5, 0.5),
+            (2_000, 60, 0.5),
+            (2_000, 3_600, 0.04),
+        ];
+        few_break(&cases, |seed, tps, seconds| {
+            simulated(Rules::default(), seed, tps, seconds)
+        });
+    }
+
+    #[test]
+    fn terminals_that_are_a_fifth_too_fast_are_found_in_a_short_run() {
+        let fast = Rules {
+            cycle_s: 8.0,
+            ..Rules::default()
+        };
+        for (tps, seconds) in [(10, 60), (100, 6), (1, 600)] {
+            let judged = simulated(fast.clone(), 1, tps, seconds);
+            let cycle = judged.iter().find(|item| item.id == "pacing.cycle");
+            assert_eq!(cycle.unwrap().verdict, Verdict::Fail, "{cycle:?}");
         }
     }
 }

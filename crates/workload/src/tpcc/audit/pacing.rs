@@ -8,6 +8,11 @@ use tenbin_record::AuditItem;
 
 /// Keying times of a kind that one too short is looked for among.
 const KEYING_LEAST: u64 = 10;
+/// Variance of a terminal's New-Orders that does not grow with the interval; simulated, as in `simulated.rs`.
+const CUT_VARIANCE: f64 = 0.15;
+/// New-Orders of a terminal beyond its share where it is measured as soon as all have entered: first cycles begin
+/// together. Simulated, too.
+const UNSETTLED: f64 = 0.06;
 const UNPACED: &str = "the run was not paced (--pacing spec)";
 
 impl Auditor<'_> {
@@ -88,6 +93,7 @@ impl Auditor<'_> {
     /// A terminal's cycles are a renewal process that earns 1 with every New-Order. Over many cycles
     /// the variance of what it earned is their number times that of 1(New-Order) - rate x cycle
     /// (Smith 1955, Proc. R. Soc. A 232, page 6); think times, being exponential, deviate by their mean.
+    /// To that comes what a short interval adds: cycles cut at its ends, and terminals that have just entered.
     fn new_orders_margin(&self) -> f64 {
         let kinds = &self.measured.kinds;
         let cycle_s = |kind: &KindMeasured| kind.cycle_s() + self.measured.menu.mean_s;
@@ -99,10 +105,10 @@ impl Auditor<'_> {
             let apart = earned - rate * cycle_s(kind);
             due(kind) * (apart.powi(2) + (rate * kind.think.mean_s).powi(2))
         };
-        mean_margin(
-            kinds.iter().enumerate().map(variance).sum::<f64>().sqrt(),
-            1,
-        )
+        let terminals = f64::from(self.measured.terminals);
+        let variance = kinds.iter().enumerate().map(variance).sum::<f64>();
+        let chance = mean_margin((variance + CUT_VARIANCE * terminals).sqrt(), 1);
+        chance + UNSETTLED * terminals
     }
 
     fn keying(&self, factor: Option<f64>) -> AuditItem {

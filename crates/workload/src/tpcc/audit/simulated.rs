@@ -1,15 +1,16 @@
-//! Correct terminals, simulated at a server that answers at once: whatever the length of the interval and the number
-//! of terminals, no rule may fail.
+//! Terminals, simulated at a server that answers at once. Whatever the length of the interval and their number, no rule
+//! may fail that they keep, and each must fail that they break.
 
 use super::{KindMeasured, Measured, audit};
 use crate::Workload as _;
 use crate::audit::Durations;
+use crate::sweep::few_break;
+use crate::think::ThinkTime;
 use crate::times::Times;
 use crate::tpcc::random::NuRandC;
 use crate::tpcc::terminal::{DELIVERY, KINDS};
 use crate::tpcc::{Rules, Tpcc, TpccTally};
-use std::collections::BTreeMap;
-use tenbin_record::Verdict;
+use tenbin_record::{AuditItem, Verdict};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Terminals enter evenly over 45 s, and are measured from then on: no time to settle.
@@ -39,9 +40,12 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn run(seed: u64, warehouses: u32, seconds: u32) -> Self {
+    fn run(rules: Rules, seed: u64, warehouses: u32, seconds: u32) -> Self {
         let mut run = Self {
-            tpcc: Tpcc::new(warehouses, seed, C_LOAD),
+            tpcc: Tpcc {
+                rules,
+                ..Tpcc::new(warehouses, seed, C_LOAD)
+            },
             end_ns: RAMP_UP_NS + u64::from(seconds) * SECOND_NS,
             kinds: Default::default(),
             new_orders_per_s: vec![0; seconds as usize],
@@ -88,7 +92,7 @@ impl Simulated {
         }
     }
 
-    fn failed(&self) -> Vec<String> {
+    fn judged(&self) -> Vec<AuditItem> {
         let kinds = self.kinds.iter().map(|kind| KindMeasured {
             due: kind.due,
             errors: 0,
@@ -110,41 +114,90 @@ impl Simulated {
             c_load: Some(C_LOAD),
             ..Measured::default()
         };
-        let items = audit(&Rules::default(), &self.tally, &measured, self.tpcc.c_run);
-        let failed = items
-            .into_iter()
-            .filter(|item| item.verdict == Verdict::Fail);
-        failed.map(|item| item.id).collect()
+        audit(&Rules::default(), &self.tally, &measured, self.tpcc.c_run)
     }
 }
 
-/// Rules that failed, with how often, of `runs` with so many warehouses and seconds.
-fn failures(warehouses: u32, seconds: u32, runs: u64) -> BTreeMap<String, u32> {
-    let mut failed = BTreeMap::new();
-    for seed in 0..runs {
-        for id in Simulated::run(seed, warehouses, seconds).failed() {
-            *failed.entry(id).or_default() += 1;
-        }
-    }
-    failed
-}
-
-/// Fewer than one of 1,000 runs may fail a rule. `SIMULATED_RUNS=125` makes thousands of runs of each
-/// case, in minutes with `--release`; without it the runs are few, and none may fail.
 #[test]
 fn correct_terminals_break_no_rule_at_any_length_and_number() {
-    let factor = std::env::var("SIMULATED_RUNS").map_or(1, |text| text.parse().unwrap());
-    for (warehouses, seconds, runs) in [
-        (1, 20, 40),
-        (1, 60, 40),
-        (2, 600, 8),
-        (20, 60, 8),
-        (500, 60, 1),
+    let cases = [
+        (1, 5, 40.0),
+        (1, 20, 40.0),
+        (1, 60, 40.0),
+        (1, 600, 20.0),
+        (1, 3_600, 8.0),
+        (20, 5, 8.0),
+        (20, 60, 8.0),
+        (20, 600, 2.0),
+        (20, 3_600, 0.5),
+        (500, 60, 1.0),
+        (2_000, 5, 0.5),
+        (2_000, 60, 0.5),
+        (2_000, 3_600, 0.04),
+    ];
+    few_break(&cases, |seed, warehouses, seconds| {
+        Simulated::run(Rules::default(), seed, warehouses, seconds).judged()
+    });
+}
+
+#[test]
+fn wrong_terminals_break_the_rule_that_is_there_for_it() {
+    let standard = Rules::default;
+    let means = |factor: f64| standard().think_mean_s.map(|mean_s| mean_s * factor);
+    let thinking = |factor| Rules {
+        think_mean_s: means(factor),
+        ..standard()
+    };
+    let mut hasty = standard();
+    hasty.keying_s[0] -= 1.0;
+    let constant = Rules {
+        think_time: ThinkTime::Constant,
+        ..standard()
+    };
+    // 3.2 % of each of the three kinds that must be 4 %.
+    let payments = Rules {
+        deck: [10, 18, 1, 1, 1],
+        ..standard()
+    };
+    let kept = Rules {
+        rollback_share: 0.005,
+        ..standard()
+    };
+    for (name, rules, warehouses, seconds, broken) in [
+        (
+            "a fifth too short",
+            thinking(0.8),
+            20,
+            600,
+            "pacing.think_mean",
+        ),
+        (
+            "a fifth too short",
+            thinking(0.8),
+            500,
+            20,
+            "pacing.think_mean",
+        ),
+        (
+            "a fifth too long",
+            thinking(1.2),
+            20,
+            900,
+            "pacing.think_distribution",
+        ),
+        (
+            "always the mean",
+            constant,
+            20,
+            300,
+            "pacing.think_distribution",
+        ),
+        ("keying 17 s", hasty, 1, 300, "pacing.keying"),
+        ("too many Payments", payments, 100, 300, "mix.delivery"),
+        ("half of the rollbacks", kept, 100, 420, "input.rollback"),
     ] {
-        let runs = runs * factor;
-        let failed = failures(warehouses, seconds, runs);
-        eprintln!("{warehouses} warehouses, {seconds} s, {runs} runs: failed {failed:?}");
-        let few = |&count: &u32| u64::from(count) * 1_000 <= runs;
-        assert!(failed.values().all(few), "{failed:?}");
+        let judged = Simulated::run(rules, 1, warehouses, seconds).judged();
+        let item = judged.iter().find(|item| item.id == broken).unwrap();
+        assert_eq!(item.verdict, Verdict::Fail, "{name}: {item:?}");
     }
 }
