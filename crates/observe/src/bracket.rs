@@ -117,6 +117,7 @@ impl Covered {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "sums of whole numbers")]
 mod tests {
     use super::*;
 

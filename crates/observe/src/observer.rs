@@ -258,7 +258,7 @@ impl Eye {
         let load = seen.iter().filter(|(kind, _)| is_load(kind));
         let load_s = load.map(|(_, used)| used.cpu.total_s()).sum();
         self.observation.cost = Some(taken.since(before, load_s, interval_s));
-        let counted = self.syscalls.as_ref();
+        let counted = self.syscalls.as_mut();
         match counted
             .map(|calls| calls.sum_up(&self.ledger, load_s))
             .transpose()

@@ -12,14 +12,17 @@ use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use syscalls::Sysno;
-use tenbin_record::observation::{Calls, SystemCalls};
+use tenbin_record::observation::{Calls, Interval, SystemCalls};
 use tenbin_record::samples::{CALLS, SYSCALLS};
+use tenbin_stats::{CONFIDENCE, windows};
 
 /// Built from the C beside it by `cargo xtask bpf`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/syscalls.bpf.o");
 
-/// How often the sums are read while the load runs: each is a call or two.
+/// How often the sums become samples while the load runs.
 const READ_EVERY: Duration = Duration::from_secs(10);
+/// Reading them after a window takes at most one part in so many of the time: each is a call or two.
+const READ_SHARE: u32 = 500;
 /// Calls in a row by which the cost of an event is measured, and how many such rows.
 const COST_CALLS: u32 = 2_000;
 const COST_ROWS: u32 = 10;
@@ -102,7 +105,13 @@ pub(crate) struct SyscallWatch {
     last: BTreeMap<u32, Box<Sums>>,
     /// Kinds of processes that were seen.
     kinds: BTreeMap<u32, Kind>,
+    /// When they were last handed on as samples, and what has come since.
     read_at: Instant,
+    grown: BTreeMap<(Kind, usize), Sum>,
+    /// By window.
+    spread: Spread,
+    /// When the sums may be read after a window.
+    spread_at: Instant,
     /// What there was when the interval began, and how much of it was seen.
     before: Before,
     share_of_time: f64,
@@ -129,7 +138,65 @@ struct Windows {
     since_ns: u64,
     /// Length of those that have closed.
     seen_ns: u64,
+    /// What it took to attach the programs and to detach them: the kernel rewrites code, and the load may stand still.
+    switching_ns: u64,
+    rhythm: Rhythm,
+}
+
+/// In which steps of the observer there is a window.
+#[derive(Debug, Default)]
+struct Rhythm {
     steps: u64,
+}
+
+impl Rhythm {
+    /// Whether there is to be a window in the next step: in one of every [`STEPS`], which one changes as multiples
+    /// of the golden ratio do, so as to keep step with nothing that the load does.
+    fn next(&mut self) -> bool {
+        let (group, step) = (self.steps / STEPS, self.steps % STEPS);
+        self.steps += 1;
+        step == group.wrapping_mul(0x9E37_79B9_7F4A_7C15) / (u64::MAX / STEPS + 1)
+    }
+}
+
+/// How calls are spread over windows, or over several in a row where reading takes long.
+#[derive(Debug, Default)]
+struct Spread {
+    windows: windows::Windows,
+    calls: BTreeMap<(Kind, usize), windows::Counted>,
+    /// Since the last that was added: what was seen by then, nanoseconds, and the calls.
+    since_ns: u64,
+    open: BTreeMap<(Kind, usize), u64>,
+}
+
+impl Spread {
+    /// Adds a window that has closed; `seen_ns`: length of all until now.
+    fn close(&mut self, seen_ns: u64) {
+        let length = (seen_ns - self.since_ns) as f64;
+        let open = std::mem::take(&mut self.open);
+        if length > 0.0 {
+            self.since_ns = seen_ns;
+            self.windows.add(length);
+            for (call, count) in open {
+                self.calls
+                    .entry(call)
+                    .or_default()
+                    .add(length, count as f64);
+            }
+        }
+    }
+
+    /// Where the calls of all of `all_ns` are, at least those that were counted; none where there is nothing to tell
+    /// by. In `switching_ns` of it the load may have stood still.
+    fn interval(&self, call: (Kind, usize), all_ns: f64, switching_ns: f64) -> Option<Interval> {
+        let counted = self.calls.get(&call)?;
+        let (low, high) = self.windows.rate(counted, CONFIDENCE)?;
+        let low = (low * (all_ns - switching_ns)).max(counted.sum());
+        Some(Interval {
+            low,
+            high: (high * all_ns).max(low),
+        })
+    }
 }
 
 impl Windows {
@@ -142,14 +209,6 @@ impl Windows {
         };
         self.seen_ns + open_ns
     }
-
-    /// Whether there is to be a window in the next step: in one of every [`STEPS`], which one changes as multiples
-    /// of the golden ratio do, so as to keep step with nothing that the load does.
-    fn next(&mut self) -> bool {
-        let (group, step) = (self.steps / STEPS, self.steps % STEPS);
-        self.steps += 1;
-        step == group.wrapping_mul(0x9E37_79B9_7F4A_7C15) / (u64::MAX / STEPS + 1)
-    }
 }
 
 /// Stays there between windows.
@@ -159,6 +218,7 @@ const ENDED: (&str, &str) = ("ended", "sched_process_exit");
 struct Before {
     at_ns: u64,
     seen_ns: u64,
+    switching_ns: u64,
     lost: u64,
 }
 
@@ -208,16 +268,21 @@ impl SyscallWatch {
                 closed_ns: 0,
                 since_ns: now_ns(),
                 seen_ns: 0,
-                steps: 0,
+                switching_ns: 0,
+                rhythm: Rhythm::default(),
             },
             ebpf,
             counted,
             last: BTreeMap::new(),
             kinds: BTreeMap::new(),
             read_at: Instant::now(),
+            grown: BTreeMap::new(),
+            spread: Spread::default(),
+            spread_at: Instant::now(),
             before: Before {
                 at_ns: 0,
                 seen_ns: 0,
+                switching_ns: 0,
                 lost: 0,
             },
             share_of_time: 0.0,
@@ -234,6 +299,7 @@ impl SyscallWatch {
     }
 
     fn open(&mut self) -> Result<(), Error> {
+        let began_ns = now_ns();
         // Until there is a window, programs do nothing: it takes them their time to come and to go.
         for (name, _) in OF_WINDOWS {
             match program(&mut self.ebpf, name)?.attach() {
@@ -248,6 +314,7 @@ impl SyscallWatch {
         let windows = &mut self.windows;
         windows.number += 1;
         let now_ns = now_ns();
+        windows.switching_ns += now_ns - began_ns;
         windows.closed_ns += now_ns - windows.since_ns;
         windows.since_ns = now_ns;
         let opened_ns = now_ns - windows.closed_ns;
@@ -262,7 +329,9 @@ impl SyscallWatch {
         let now_ns = now_ns();
         windows.seen_ns += now_ns - windows.since_ns;
         windows.since_ns = now_ns;
-        self.take_off()
+        let taken_off = self.take_off();
+        self.windows.switching_ns += self::now_ns() - now_ns;
+        taken_off
     }
 
     /// Takes the programs off their tracepoints, which gives calls their short way back.
@@ -279,11 +348,26 @@ impl SyscallWatch {
         if self.counted == Counted::All || self.ended {
             return Ok(());
         }
-        match (self.windows.links.is_empty(), self.windows.next()) {
+        match (self.windows.links.is_empty(), self.windows.rhythm.next()) {
             (true, true) => self.open(),
-            (false, false) => self.close(),
+            (false, false) => {
+                self.close()?;
+                self.close_window()
+            }
             _ => Ok(()),
         }
+    }
+
+    /// Reads what a window brought, unless reading takes too much of the time: then the next ones are added to it.
+    fn close_window(&mut self) -> Result<(), Error> {
+        let began = Instant::now();
+        if began < self.spread_at {
+            return Ok(());
+        }
+        self.read()?;
+        self.spread.close(self.windows.seen_ns());
+        self.spread_at = Instant::now() + began.elapsed() * READ_SHARE;
+        Ok(())
     }
 
     /// Reads the sums if it is time, or `now`.
@@ -295,8 +379,18 @@ impl SyscallWatch {
             return Ok(());
         }
         self.read_at = Instant::now();
+        self.read()?;
+        for ((kind, number), [count, ns]) in std::mem::take(&mut self.grown) {
+            let label = format!("{}/{}", kind.name(), name(number));
+            look.add(SYSCALLS, CALLS, label.clone(), Amount::Growth(count as f64));
+            look.add(SYSCALLS, "time_s", label, Amount::Growth(ns as f64 / 1e9));
+        }
+        Ok(())
+    }
+
+    /// Reads the sums of all processes.
+    fn read(&mut self) -> Result<(), Error> {
         let places: Vec<(u32, u32)> = self.places.iter().collect::<Result<_, _>>()?;
-        let mut grown = BTreeMap::<(Kind, usize), Sum>::new();
         for (process, place) in places {
             // What a process did that has ended is whole; it makes room for others.
             let ended = !std::path::Path::new(&format!("/proc/{process}")).exists();
@@ -305,14 +399,17 @@ impl SyscallWatch {
                 let unfinished = self.unfinished.get(&(u64::from(place), number));
                 sum[1] += unfinished.unwrap_or(&0);
             }
-            let kind = self.kind(process);
+            let Some(kind) = self.kind(process).or_else(|| ended.then_some(Kind::Exited)) else {
+                continue; // until a look at the processes has seen what it is
+            };
             let before = self.last.insert(process, sums.clone());
             let before = before.unwrap_or_else(|| Box::new([Sum::default(); NUMBERS]));
             for (number, (sum, before)) in sums.iter().zip(before.iter()).enumerate() {
                 if sum != before {
-                    let [count, ns] = grown.entry((kind, number)).or_default();
+                    let [count, ns] = self.grown.entry((kind, number)).or_default();
                     *count += sum[0] - before[0];
                     *ns += sum[1] - before[1];
+                    *self.spread.open.entry((kind, number)).or_default() += sum[0] - before[0];
                 }
             }
             if ended {
@@ -322,11 +419,6 @@ impl SyscallWatch {
                 self.free.push(place, 0)?;
             }
         }
-        for ((kind, number), [count, ns]) in grown {
-            let label = format!("{}/{}", kind.name(), name(number));
-            look.add(SYSCALLS, CALLS, label.clone(), Amount::Growth(count as f64));
-            look.add(SYSCALLS, "time_s", label, Amount::Growth(ns as f64 / 1e9));
-        }
         Ok(())
     }
 
@@ -335,7 +427,12 @@ impl SyscallWatch {
         self.before = Before {
             at_ns: now_ns(),
             seen_ns: self.windows.seen_ns(),
+            switching_ns: self.windows.switching_ns,
             lost: self.lost()?,
+        };
+        self.spread = Spread {
+            since_ns: self.before.seen_ns,
+            ..Spread::default()
         };
         Ok(())
     }
@@ -365,7 +462,9 @@ impl SyscallWatch {
     }
 
     /// What came out; `load_s`: CPU that driver, pooler and server used.
-    pub(crate) fn sum_up(&self, ledger: &Ledger, load_s: f64) -> Result<SystemCalls, Error> {
+    pub(crate) fn sum_up(&mut self, ledger: &Ledger, load_s: f64) -> Result<SystemCalls, Error> {
+        self.spread.close(self.windows.seen_ns());
+        let intervals = self.intervals();
         let mut kinds = BTreeMap::<String, BTreeMap<String, Calls>>::new();
         let mut all = 0.0;
         // Where there was no window nothing was counted.
@@ -380,6 +479,7 @@ impl SyscallWatch {
             all += growth(CALLS);
             let calls = Calls {
                 count: growth(CALLS) * of_all,
+                count_95: intervals.get(label).copied(),
                 time_s: growth("time_s") * of_all,
             };
             let of = kinds.entry(kind.to_owned()).or_default();
@@ -397,13 +497,31 @@ impl SyscallWatch {
         })
     }
 
+    /// By label; none where every call was counted.
+    fn intervals(&self) -> BTreeMap<String, Interval> {
+        if self.counted == Counted::All {
+            return BTreeMap::new();
+        }
+        let seen_ns = (self.windows.seen_ns() - self.before.seen_ns) as f64;
+        let all_ns = seen_ns / self.share_of_time;
+        let switching_ns = (self.windows.switching_ns - self.before.switching_ns) as f64;
+        let calls = self.spread.calls.keys();
+        let intervals = calls.filter_map(|(kind, number)| {
+            let interval = self
+                .spread
+                .interval((*kind, *number), all_ns, switching_ns)?;
+            Some((format!("{}/{}", kind.name(), name(*number)), interval))
+        });
+        intervals.collect()
+    }
+
     /// The title that a process had when it ended says more than that of an earlier look.
-    fn kind(&self, process: u32) -> Kind {
+    fn kind(&self, process: u32) -> Option<Kind> {
         let title = self.titles.get(&process, 0).ok();
         let title = title.map(|title| String::from_utf8_lossy(&title).replace('\0', " "));
         match title {
-            Some(title) if title.starts_with("postgres:") => Kind::of_title(&title),
-            _ => self.kinds.get(&process).copied().unwrap_or(Kind::Exited),
+            Some(title) if title.starts_with("postgres:") => Some(Kind::of_title(&title)),
+            _ => self.kinds.get(&process).copied(),
         }
     }
 
@@ -436,4 +554,94 @@ fn call_ns() -> f64 {
         begun.elapsed().as_nanos() as f64 / f64::from(COST_CALLS)
     };
     (0..COST_ROWS).map(row).fold(f64::INFINITY, f64::min)
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of calls and steps"
+)]
+mod tests {
+    use super::*;
+
+    /// Numbers as by chance, from a seed (Sebastiano Vigna's `SplitMix64`).
+    struct Chance(u64);
+
+    impl Chance {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+        }
+
+        /// Nearly normal, mean 0 and deviation 1.
+        fn normal(&mut self) -> f64 {
+            (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+        }
+    }
+
+    /// Share of runs of `groups` of four steps whose interval has the number of calls made. The load of a step
+    /// is like that of the step before it to the degree of `alike`.
+    fn coverage(groups: u64, alike: f64, deviation: f64, chance: &mut Chance) -> f64 {
+        const RUNS: u32 = 1000;
+        let call = (Kind::Exited, 0);
+        let mut held = 0;
+        for _ in 0..RUNS {
+            let (mut rhythm, mut spread) = (Rhythm::default(), Spread::default());
+            // A run begins anywhere in the rhythm.
+            rhythm.steps = STEPS * (chance.uniform() * 1e6) as u64;
+            let (mut made, mut seen_ns, mut level) = (0, 0, chance.normal());
+            for _ in 0..STEPS * groups {
+                level = alike * level + (1.0 - alike * alike).sqrt() * chance.normal();
+                let mean = 40.0 * (deviation * level).exp();
+                let calls = (mean + mean.sqrt() * chance.normal()).max(0.0) as u64;
+                made += calls;
+                if rhythm.next() {
+                    seen_ns += 100_000_000;
+                    spread.open.insert(call, calls);
+                    spread.close(seen_ns);
+                }
+            }
+            let all_ns = (STEPS * groups) as f64 * 1e8;
+            let interval = spread.interval(call, all_ns, 0.0).unwrap();
+            held += u32::from((interval.low..=interval.high).contains(&(made as f64)));
+        }
+        f64::from(held) / f64::from(RUNS)
+    }
+
+    #[test]
+    fn the_interval_has_the_truth_in_95_of_100_runs() {
+        let mut chance = Chance(1);
+        for groups in [12, 25, 150] {
+            for alike in [0.0, 0.5, 0.9, 0.99] {
+                for deviation in [0.1, 0.5] {
+                    let held = coverage(groups, alike, deviation, &mut chance);
+                    assert!(
+                        held >= 0.93,
+                        "{held} of {groups} groups, {alike} alike, {deviation}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn at_least_what_was_counted_was_there() {
+        let call = (Kind::Exited, 0);
+        let mut spread = Spread::default();
+        for window in 1..=20 {
+            if window == 7 {
+                spread.open.insert(call, 5);
+            }
+            spread.close(window * 100_000_000);
+        }
+        let interval = spread.interval(call, 8e9, 0.0).unwrap();
+        assert!(
+            interval.low.to_bits() == 5_f64.to_bits() && interval.high > 20.0,
+            "{interval:?}"
+        );
+    }
 }

@@ -340,11 +340,23 @@ pub struct SystemCalls {
     pub share_of_load: Option<f64>,
 }
 
+/// The two ends of an interval.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
 /// Calls of one type.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Calls {
     /// How many.
     pub count: f64,
+    /// Where `count` is with a probability of 95 %; none where every call was counted, or in fewer than two windows.
+    #[serde(default)]
+    pub count_95: Option<Interval>,
     /// From entry to return, waiting included, all together, seconds.
     pub time_s: f64,
 }

@@ -36,6 +36,27 @@ pub(crate) fn significant(value: f64) -> String {
     decimal(value, decimals)
 }
 
+/// An interval with as many digits as its width allows: two of it. `6.1 to 8.9`, `12,300 to 17,300`.
+pub(crate) fn interval(low: f64, high: f64) -> String {
+    let width = high - low;
+    if width <= 0.0 {
+        return significant(low);
+    }
+    let digits = 1.0 - width.log10().floor();
+    let decimals = (0..8)
+        .find(|decimals| f64::from(*decimals) >= digits)
+        .unwrap_or(8);
+    let step = 10_f64.powf(-digits);
+    let shown = |value: f64| {
+        decimal(
+            (value / step).round() * step,
+            usize::try_from(decimals).unwrap_or(0),
+        )
+    };
+    let (low, high) = (shown(low), shown(high));
+    format!("{low}\u{a0}to\u{a0}{high}")
+}
+
 /// A response time with its unit: `412 µs`, `3.20 ms`, `1.5 s`.
 pub(crate) fn response(ms: f64) -> String {
     let trimmed = |value: f64| {
@@ -124,6 +145,20 @@ mod tests {
             shown,
             ["0", "0.001", "0.412", "1.23", "12.3", "123", "12,346"]
         );
+    }
+
+    #[test]
+    fn an_interval_has_the_digits_that_its_width_allows() {
+        for (low, high, shown) in [
+            (6.08, 9.22, "6.1 to 9.2"),
+            (6.881, 6.923, "6.881 to 6.923"),
+            (12_345.6, 17_345.6, "12,300 to 17,300"),
+            (5.0, 85.0, "5 to 85"),
+            (0.0012, 0.0043, "0.0012 to 0.0043"),
+            (7.0, 7.0, "7.00"),
+        ] {
+            assert_eq!(interval(low, high).replace('\u{a0}', " "), shown);
+        }
     }
 
     #[test]

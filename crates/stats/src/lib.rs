@@ -7,6 +7,7 @@ pub mod bootstrap;
 pub mod chance;
 mod limit;
 mod trials;
+pub mod windows;
 
 pub use limit::Outcome;
 pub use trials::{Noise, Ratio, paired, ratio, ratio_given};

@@ -98,6 +98,7 @@ fn calls_are_counted_as_they_are_made() {
     let seen = watching.end();
     let calls = seen.syscalls.unwrap();
     assert_eq!(calls.kinds["driver"]["getpgid"].count, 12_345.0);
+    assert_eq!(calls.kinds["driver"]["getpgid"].count_95, None);
     let listed = calls.kinds["client_backend"]["getdents64"].count;
     assert!(told >= 200.0, "{told}");
     // As many for each of the twenty others.
@@ -159,6 +160,11 @@ fn a_quarter_of_the_time_tells_of_all_of_it() {
             "{slept:?}, {} naps of {nap:?}",
             made.len()
         );
+        // One in 20 runs is outside by definition, and one in a thousand by half as much again.
+        let within = slept.count_95.unwrap();
+        let half = (within.high - within.low) / 2.0;
+        let outside = (made.len() as f64 - (within.low + half)).abs() / half;
+        assert!(outside <= 1.6, "{slept:?}, {} naps of {nap:?}", made.len());
         let asleep = slept.time_s / seen.interval_s;
         assert!(
             (0.8..1.01).contains(&asleep),

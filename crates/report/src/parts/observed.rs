@@ -1,11 +1,11 @@
 //! The tables of what processes, memory, disks and backends did.
 
-use crate::format::{bytes, count, decimal, response, significant};
+use crate::format::{bytes, count, decimal, interval, response, significant};
 use crate::table::{Cell, Table, numbers, verbatim, words};
 use crate::words::{doing, process};
 use std::collections::BTreeMap;
 use tenbin_record::Run;
-use tenbin_record::observation::{Calls, Level, Observation, Processes};
+use tenbin_record::observation::{Calls, Interval, Level, Observation, Processes};
 
 /// Relations that are shown.
 const RELATIONS_SHOWN: usize = 25;
@@ -398,24 +398,45 @@ pub(crate) fn system_calls(run: &Run) -> Table {
     let mut rows: Vec<_> = calls.kinds.iter().flat_map(of_kind).collect();
     rows.sort_by(|a, b| b.2.count.total_cmp(&a.2.count));
     let all: f64 = rows.iter().map(|row| row.2.count).sum();
+    let sampled = calls.share_of_time < 1.0;
     let rest = rows.split_off(rows.len().min(CALLS_SHOWN));
     if !rest.is_empty() {
         let sum = |of: fn(&Calls) -> f64| rest.iter().map(|row| of(&row.2)).sum();
+        let ends = |of: fn(Interval) -> f64| {
+            let ends = rest.iter().map(|row| row.2.count_95.map(of));
+            ends.sum::<Option<f64>>()
+        };
+        let low_high = ends(|of| of.low).zip(ends(|of| of.high));
         let others = Calls {
             count: sum(|calls| calls.count),
+            // Wider than it need be: not all are at one end at once.
+            count_95: low_high.map(|(low, high)| Interval { low, high }),
             time_s: sum(|calls| calls.time_s),
         };
         rows.push(("others".into(), "all".into(), others));
     }
     for (name, kind, calls) in rows {
-        let each = seen.each(calls.count);
-        let each = each.map_or_else(none, |calls| significant(calls).into());
+        let share = decimal(calls.count / all * 100.0, 1);
+        let (count, each) = match calls.count_95 {
+            Some(within) => (
+                interval(within.low, within.high).into(),
+                seen.each(within.low)
+                    .zip(seen.each(within.high))
+                    .map_or_else(none, |(low, high)| interval(low, high).into()),
+            ),
+            None if sampled => (none(), none()),
+            None => (
+                whole(calls.count),
+                seen.each(calls.count)
+                    .map_or_else(none, |calls| significant(calls).into()),
+            ),
+        };
         table.row([
             name.into(),
             kind.into(),
-            whole(calls.count),
+            count,
             each,
-            decimal(calls.count / all * 100.0, 1).into(),
+            share.into(),
             seconds(calls.time_s),
             seconds(calls.time_s / calls.count),
         ]);
@@ -434,7 +455,7 @@ pub(crate) fn counting(run: &Run) -> Option<String> {
     });
     let windows = if calls.share_of_time < 1.0 {
         format!(
-            "{1} calls were counted in {0} % of the time; the table extrapolates to all of it. ",
+            "{1} calls were counted in {0} % of the time. The numbers of calls are 95 % confidence intervals for all of it. ",
             significant(calls.share_of_time * 100.0),
             decimal(calls.counted, 0)
         )

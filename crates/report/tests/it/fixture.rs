@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use tenbin_record::observation::{
-    BinaryProfile, Calls, Cost, Cpu, DiskSeen, Estimate, KindProfile, Level, Machine, Observation,
-    Processes, Profile, Standby, SystemCalls, Waits,
+    BinaryProfile, Calls, Cost, Cpu, DiskSeen, Estimate, Interval, KindProfile, Level, Machine,
+    Observation, Processes, Profile, Standby, SystemCalls, Waits,
 };
 use tenbin_record::profile::Stack;
 use tenbin_record::result::{
@@ -383,6 +383,10 @@ fn system_calls() -> SystemCalls {
         let named = |(name, count, time_s): &(&str, f64, f64)| {
             let calls = Calls {
                 count: *count,
+                count_95: Some(Interval {
+                    low: 0.93 * count,
+                    high: 1.07 * count,
+                }),
                 time_s: *time_s,
             };
             ((*name).to_owned(), calls)
