@@ -173,7 +173,7 @@ fn product_form(network: &Network) -> Result<(), SolveError> {
         return Err(SolveError::NotProductForm {
             station: station.name.clone(),
             reason: reason.to_owned(),
-            instead: "set scheduling = \"ps\", or equal exponential service times".to_owned(),
+            instead: "use `tenbin model simulate`".to_owned(),
         });
     }
     Ok(())

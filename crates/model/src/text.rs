@@ -1,5 +1,6 @@
 //! Results as terminal text.
 
+use crate::simulate::{Estimate, Simulation};
 use crate::solution::{Method, Solution};
 use std::fmt::{self, Display, Formatter};
 
@@ -149,4 +150,75 @@ impl Display for Solution {
             digits(bounds.saturation_population)
         )
     }
+}
+
+impl Display for Simulation {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            writeln!(f, "{name}")?;
+        }
+        writeln!(
+            f,
+            "Simulated: {} completions in {} of simulated time, the first {} cut off; seed {}",
+            self.completions,
+            time(self.simulated_s),
+            time(self.transient_s),
+            self.seed
+        )?;
+        if !self.precise {
+            writeln!(
+                f,
+                "The precision was not reached. Allow more with --max-completions."
+            )?;
+        }
+        writeln!(f)?;
+        let words = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let mut rows = vec![words(&["class", "throughput/s", "response", "p90", "p99"])];
+        for class in &self.classes {
+            rows.push(vec![
+                class.name.clone(),
+                with_interval(class.throughput_per_s, &digits),
+                with_interval(class.response_s, &time),
+                time(class.response_p90_s),
+                time(class.response_p99_s),
+            ]);
+        }
+        table(f, &rows)?;
+        writeln!(f)?;
+        let mut rows = vec![words(&[
+            "station",
+            "utilisation",
+            "class",
+            "requests",
+            "per visit",
+        ])];
+        for station in &self.stations {
+            let percent = |share: f64| format!("{:.1} %", share * 100.0);
+            let used = station.utilization;
+            let mut first = [
+                station.name.clone(),
+                used.map_or("-".to_owned(), |used| with_interval(used, &percent)),
+            ];
+            for class in &station.classes {
+                let [name, used] = std::mem::take(&mut first);
+                let (requests, visit) = (
+                    with_interval(class.requests, &digits),
+                    with_interval(class.response_s, &time),
+                );
+                rows.push(vec![name, used, class.class.clone(), requests, visit]);
+            }
+        }
+        table(f, &rows)?;
+        writeln!(f, "\n± is half of the 95 % interval (batch means).")
+    }
+}
+
+/// A mean with half of its interval.
+fn with_interval(estimate: Estimate, words: &dyn Fn(f64) -> String) -> String {
+    format!("{} ± {}", words(estimate.mean), words(estimate.half_width))
 }

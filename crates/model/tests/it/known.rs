@@ -309,7 +309,7 @@ fn what_has_no_product_form_is_refused_with_the_reason() {
         assert!(matches!(error, SolveError::NotProductForm { .. }));
         let said = error.to_string();
         assert!(
-            said.contains("\"disk\"") && said.contains(reason) && said.contains("ps"),
+            said.contains("\"disk\"") && said.contains(reason) && said.contains("simulate"),
             "{said}"
         );
     }

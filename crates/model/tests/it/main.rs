@@ -4,6 +4,7 @@
 mod bad_input;
 mod known;
 mod properties;
+mod simulation;
 
 use tenbin_model::{Network, Solution, solve};
 

@@ -36,6 +36,11 @@ fn the_example_of_the_guide_prints_what_the_guide_shows() {
         guide.contains(&shown),
         "docs/model.md does not show:\n{shown}"
     );
+    let simulated = printed(&["model", "simulate", file.to_str().unwrap()]);
+    assert!(
+        guide.contains(&simulated),
+        "docs/model.md does not show:\n{simulated}"
+    );
     // The sentences after it: the same with four CPUs.
     let folder = tempfile::TempDir::new().unwrap();
     let twice = folder.path().join("twice.toml");
@@ -84,6 +89,23 @@ fn a_mistake_in_a_file_is_bad_input_with_its_line() {
     refused(
         &["model", "solve", path],
         2,
-        &["no product form", "\"cpu\""],
+        &["no product form", "\"cpu\"", "model simulate"],
     );
+    let simulate = ["model", "simulate", path];
+    for (option, value) in [("--precision", "0"), ("--precision", "51")] {
+        refused(
+            &[&simulate[..], &[option, value]].concat(),
+            2,
+            &["0.01 to 50"],
+        );
+    }
+    refused(
+        &[&simulate[..], &["--max-completions", "9"]].concat(),
+        2,
+        &["too few"],
+    );
+    let undecided = tenbin(&[&simulate[..], &["--max-completions", "20000"]].concat());
+    assert_eq!(undecided.status.code(), Some(5));
+    let text = String::from_utf8(undecided.stdout).unwrap();
+    assert!(text.contains("precision was not reached"), "{text}");
 }
