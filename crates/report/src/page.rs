@@ -155,7 +155,7 @@ fn key_figures(run: &Run) -> Markup {
             @if let Some((name, times)) = primary {
                 (figure(&format!("{name}, p90"), &response(times.p90), &format!("p50 {}, p99 {}", response(times.p50), response(times.p99))))
             }
-            (figure("Errors", &count(errors), &format!("{} attempts repeated", count(retries))))
+            (figure("Errors", &count(errors), &format!("{} retries", count(retries))))
             @if let Some(us) = each.server_cpu_us { (figure("Server CPU", &micros(us), "a transaction")) }
             @if let (Some(us), Some(via)) = (each.via_cpu_us, &run.via) { (figure("Pooler CPU", &micros(us), &format!("a transaction, {}", words::via(via)))) }
             @if let Some(us) = each.driver_cpu_us { (figure("Driver CPU", &micros(us), "a transaction")) }
@@ -259,7 +259,7 @@ pub(crate) fn watched(run: &Run, observed: &Observed, stacks: &[Stack]) -> Marku
     let gaps = run.observation.as_ref().map_or(&[][..], |seen| &seen.gaps);
     let absent = parts::absent(run);
     html! {
-        @if run.observation.is_none() { p.soft { "Nobody watched." } }
+        @if run.observation.is_none() { p.soft { "Nothing was observed." } }
         @for gap in gaps { p.warning {
             "Nothing was seen of " (gap.source) " from " (significant(gap.from_s)) " s to " (significant(gap.to_s)) " s: " (gap.reason)
         } }

@@ -3,7 +3,7 @@
 use crate::format::{count, counted, decimal, duration, response, significant};
 use crate::table::Tone;
 use tenbin_record::observation::Others;
-use tenbin_record::result::{Times, Transaction};
+use tenbin_record::result::{Lateness, Times, Transaction};
 use tenbin_record::run::{Kind, Via};
 use tenbin_record::{AuditItem, Run, Verdict};
 
@@ -597,16 +597,20 @@ fn stood_still(run: &Run) -> Option<String> {
 
 fn kept_up(run: &Run) -> Sentence {
     let driver = &run.driver;
-    let late = driver.lateness_ms.map_or_else(
-        || "no step was scheduled for a time".to_owned(),
-        |late| {
-            format!(
-                "99\u{a0}% of its steps started within {} of their time, 99.9\u{a0}% within {}",
-                response(late.p99),
-                response(late.p999)
-            )
-        },
-    );
+    let within = |what: &str, late: Lateness| {
+        let (p99, p999) = (response(late.p99), response(late.p999));
+        format!(
+            "99\u{a0}% of its {what} started within {p99} of their time, 99.9\u{a0}% within {p999}"
+        )
+    };
+    // A closed loop without pauses has no step at a time of its own, but every driver has heartbeats.
+    let steps = driver.lateness_ms.map(|late| within("steps", late));
+    let beats = driver
+        .heartbeat
+        .map(|beat| within("heartbeats", beat.late_ms));
+    let late = steps
+        .or(beats)
+        .unwrap_or_else(|| "no step was scheduled for a time".to_owned());
     let stopped = match driver.recording_stall_s {
         stall if stall > 0.0 => format!(", and recording stopped it for {}", duration(stall)),
         _ => String::new(),

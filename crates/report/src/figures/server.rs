@@ -139,7 +139,7 @@ pub(crate) fn backends(run: &Run, observed: &Observed) -> Option<Figure> {
     };
     let caption = format!(
         "Client backends and parallel workers in a transaction, seen ten times a second; \
-         “running” waits for nothing that PostgreSQL tells: it has a CPU or is ready for one.{}",
+         “running” waits for nothing that PostgreSQL reports: it has a CPU or waits for one.{}",
         checkpoint_note(observed),
     );
     (top > 0.0).then(|| Figure {

@@ -250,6 +250,7 @@ fn a_driver_that_waited_for_no_time_was_not_late_by_nothing() {
     let mut run = run();
     assert!(page(&run).contains("Driver late by"));
     run.driver.lateness_ms = None;
+    run.driver.heartbeat = None;
     let page = page(&run);
     assert!(page.contains("The driver kept up: no step was scheduled for a time."));
     assert!(!page.contains("Driver late by") && !page.contains("at most 0"));
