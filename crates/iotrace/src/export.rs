@@ -7,11 +7,13 @@ use std::io::{self, Write};
 use tenbin_record::TraceDir;
 use tenbin_record::io::{IoRow, Operation, Text};
 
-/// What was left out of an export.
+/// What was left out of an export, or is left out by its reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeftOut {
     /// I/Os that the format has no word for.
     pub wordless: u64,
+    /// Discards, which are in the log, and which fio 3.33 skips.
+    pub discards: u64,
 }
 
 /// Writes the trace as an I/O log of `fio`, version 3 (fio 3.31 and newer): every I/O in the order
@@ -47,6 +49,7 @@ pub fn fio(trace: &TraceDir, to: &mut impl Write) -> Result<io::Result<LeftOut>,
                 left_out.wordless += 1;
                 continue;
             };
+            left_out.discards += u64::from(row.operation == Operation::Discard);
             let (at, device) = (fio_time(row.issue_ns), path_of(&row.device));
             let bytes = if row.operation == Operation::Flush {
                 0

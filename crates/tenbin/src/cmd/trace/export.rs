@@ -50,6 +50,12 @@ pub(crate) fn run(args: &Args) -> Result {
                     left_out.wordless
                 );
             }
+            if left_out.discards > 0 {
+                eprintln!(
+                    "{} discards are in the log as trim; fio 3.33 skips them and prints `bad ddir`",
+                    left_out.discards
+                );
+            }
         })
     } else {
         tenbin_iotrace::export::blkparse(&trace, &mut to)?
