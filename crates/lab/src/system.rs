@@ -37,6 +37,8 @@ pub struct EmbeddedSpec {
     pub data_parent: Option<PathBuf>,
     /// Directory in which a new one for the write-ahead log is created; with the data when `None`.
     pub wal_parent: Option<PathBuf>,
+    /// Data that it starts with, byte for byte, as [`System::keep_data`] left them; an empty cluster when `None`.
+    pub template: Option<PathBuf>,
 }
 
 /// Which programs an embedded server runs.
@@ -111,6 +113,7 @@ impl System {
             run_root: spec.data_parent.clone(),
             wal_parent: spec.wal_parent.clone(),
             tablespaces: needs.tablespaces,
+            template: spec.template.clone(),
             progress,
         })?;
         Ok(Self {
@@ -229,17 +232,39 @@ impl System {
         }
     }
 
-    /// Stops an embedded server, does `meanwhile`, and starts it again: a server of ours only, since
-    /// an existing one is not ours to stop.
+    /// Stops an embedded server, does `meanwhile`, and starts it again.
+    ///
+    /// # Errors
+    /// [`Error::NeverStopped`]; a server that does not stop or start.
     pub fn restart<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<T> {
-        let Some(embedded) = &mut self.embedded else {
-            return Err(Error::NeverStopped);
-        };
-        let done = embedded.restart(meanwhile)?;
-        let database = std::mem::take(&mut self.server.target.database);
-        self.server = embedded.server()?;
-        self.server.target.database = database;
-        Ok(done)
+        self.stopped(|embedded| embedded.restart(meanwhile))
+    }
+
+    /// Keeps a copy of an embedded server's data in `to`, which must not exist: a template, from which other
+    /// servers start ([`EmbeddedSpec::template`]). The server is restarted.
+    ///
+    /// # Errors
+    /// [`Error::NeverStopped`]; data with a log or tablespaces elsewhere; no room.
+    pub fn keep_data(&mut self, to: &Path) -> Result<()> {
+        self.stopped(|embedded| embedded.keep_data(to))
+    }
+
+    fn stopped<T>(
+        &mut self,
+        work: impl FnOnce(&mut Embedded) -> std::result::Result<T, tenbin_server::Error>,
+    ) -> Result<T> {
+        let embedded = self.embedded.as_mut().ok_or(Error::NeverStopped)?;
+        let done = work(embedded);
+        // It may run again, elsewhere, whatever became of the work.
+        match embedded.server() {
+            Ok(server) => {
+                let database = std::mem::take(&mut self.server.target.database);
+                self.server = server;
+                self.server.target.database = database;
+                Ok(done?)
+            }
+            Err(error) => Err(done.err().unwrap_or(error).into()),
+        }
     }
 
     /// Stops an embedded server and removes it; says what went wrong, which dropping cannot.

@@ -8,6 +8,7 @@ use crate::registry::Registry;
 use crate::server::Server;
 use crate::settings::Setting;
 use crate::source::Source;
+use crate::template;
 use postgres::Client;
 use std::path::{Path, PathBuf};
 use tenbin_wire::Target;
@@ -29,6 +30,8 @@ pub struct Options {
     pub wal_parent: Option<PathBuf>,
     /// Tablespaces to create: name, and where to make a directory for each.
     pub tablespaces: Vec<(String, PathBuf)>,
+    /// Data directory to start from, as [`Embedded::keep_data`] leaves it; a fresh cluster when `None`.
+    pub template: Option<PathBuf>,
     /// Told of what takes long.
     pub progress: Progress,
 }
@@ -133,6 +136,16 @@ impl Embedded {
     /// When it does not stop or does not start again; `meanwhile` may have been done.
     pub fn restart<T>(&mut self, meanwhile: impl FnOnce() -> T) -> Result<T, Error> {
         self.home.cycle(meanwhile)
+    }
+
+    /// Copies the data directory to `to`, which must not exist, for other servers to start from. The server is
+    /// stopped meanwhile: every connection is lost, as by [`Self::restart`].
+    ///
+    /// # Errors
+    /// As [`Self::restart`]; data with a log or tablespaces elsewhere; no room.
+    pub fn keep_data(&mut self, to: &Path) -> Result<(), Error> {
+        let data = self.data_directory();
+        self.restart(|| template::keep_data(&data, to))?
     }
 
     /// Stops the server in order (fast, then immediate) and removes everything. Dropping

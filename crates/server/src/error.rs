@@ -128,6 +128,14 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// A data directory that no server can start from, or that cannot be kept for others.
+    #[error("cannot use {} as the template of a data directory: {reason}", path.display())]
+    Template {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// No server under that name.
     #[error("tenbin runs no server for {}; `tenbin server list` shows those it does", path.display())]
     NoSuchServer {
@@ -229,6 +237,7 @@ impl Error {
             | Self::PortInUse { .. }
             | Self::DataDirectoryInUse { .. }
             | Self::DataDirectory { .. }
+            | Self::Template { .. }
             | Self::NoSuchServer { .. }
             | Self::Dsn { .. }
             | Self::Setting { .. }

@@ -9,7 +9,7 @@ use crate::process::Process;
 use crate::progress::Progress;
 use crate::registry::{self, Claim, Record, Registry};
 use crate::settings::{self, Setting};
-use crate::template::Template;
+use crate::template::{self, Template};
 use crate::{Error, server, signals, space, stop};
 use std::fs::{self, DirBuilder, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -45,6 +45,7 @@ pub(crate) struct Plan {
     pub(crate) port: Option<u16>,
     pub(crate) wal_parent: Option<PathBuf>,
     pub(crate) tablespaces: Vec<(String, PathBuf)>,
+    pub(crate) template: Option<PathBuf>,
     pub(crate) progress: Progress,
 }
 
@@ -63,6 +64,7 @@ impl Plan {
             port: options.port,
             wal_parent: options.wal_parent,
             tablespaces: options.tablespaces,
+            template: options.template,
             progress: options.progress,
         };
         Ok((plan, found.notes))
@@ -159,6 +161,10 @@ impl Home {
         }
         self.make_private(&record.socket())?;
         write_private(&record.password(), &self.password)?;
+        if let Some(from) = &self.plan.template {
+            let version = self.plan.installation.version;
+            return template::copy_data(from, &record.data(), &self.plan.account, version);
+        }
         // A template has its log inside.
         let template = match self.plan.wal_parent {
             None => Template::of(&self.plan.installation),

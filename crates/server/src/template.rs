@@ -2,11 +2,14 @@
 //!
 //! A template has no password and has never been started. It is only a saving: what cannot be kept is made again.
 
+use crate::Error;
 use crate::account::Account;
 use crate::cache::Cache;
 use crate::installation::Installation;
+use crate::version::Version;
+use rustix::fs::syncfs;
 use sha2::{Digest as _, Sha256};
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -67,6 +70,52 @@ impl Template {
         let _ = self
             .cache
             .put(&self.path, |scratch| copy_tree(data, scratch, &|_| Ok(())));
+    }
+}
+
+/// Copies the data directory of a stopped server to `to`, which must not exist.
+pub(crate) fn keep_data(data: &Path, to: &Path) -> Result<(), Error> {
+    if to.exists() {
+        return Err(refused(to, "it is there already"));
+    }
+    copy_tree(data, to, &|_| Ok(())).map_err(|error| {
+        let _ = fs::remove_dir_all(to);
+        not_copied(data, &error)
+    })
+}
+
+/// Copies a kept data directory to `data`, for `account` to own, and waits until it is on the disk: a load on it is
+/// not to share the disk with the copy.
+pub(crate) fn copy_data(
+    from: &Path,
+    data: &Path,
+    account: &Account,
+    version: Version,
+) -> Result<(), Error> {
+    let made_by = fs::read_to_string(from.join("PG_VERSION")).unwrap_or_default();
+    if made_by.trim() != version.major().to_string() {
+        return Err(refused(
+            from,
+            &format!("it is not of PostgreSQL {}", version.major()),
+        ));
+    }
+    let give = |path: &Path| account.give(path).map_err(io::Error::other);
+    let copied = copy_tree(from, data, &give).and_then(|()| Ok(syncfs(File::open(data)?)?));
+    copied.map_err(|error| not_copied(from, &error))
+}
+
+fn not_copied(from: &Path, error: &io::Error) -> Error {
+    let reason = match error.kind() {
+        io::ErrorKind::Unsupported => "its log or a tablespace is elsewhere".to_owned(),
+        _ => format!("it cannot be copied ({error})"),
+    };
+    refused(from, &reason)
+}
+
+fn refused(path: &Path, reason: &str) -> Error {
+    Error::Template {
+        path: path.to_owned(),
+        reason: reason.to_owned(),
     }
 }
 

@@ -2,4 +2,5 @@
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the answer")]
 
 mod system;
+mod template;
 mod trial;

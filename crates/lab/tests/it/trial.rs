@@ -9,7 +9,7 @@ use tenbin_record::{Check, Outcome, RunDir, RunWriter, Verdict};
 use tenbin_workload::bank::Design;
 
 /// TPC-B for two seconds on the machine's PostgreSQL 15; its result goes to `directory`.
-fn tpcb(directory: &Path) -> Trial {
+pub(crate) fn tpcb(directory: &Path) -> Trial {
     let text = format!(
         r#"{{
             "server": {{"embedded": {{"programs": {{"installed": "/usr/lib/postgresql/15/bin"}}}}}},
@@ -24,9 +24,15 @@ fn tpcb(directory: &Path) -> Trial {
 
 /// Counts loads, and runs that are about to be checked.
 #[derive(Default)]
-struct Counting {
+pub(crate) struct Counting {
     loaded: AtomicU32,
     measured: AtomicU32,
+}
+
+impl Counting {
+    pub(crate) fn loaded(&self) -> u32 {
+        self.loaded.load(Ordering::Relaxed)
+    }
 }
 
 impl Listener for Counting {
@@ -40,7 +46,7 @@ impl Listener for Counting {
     }
 }
 
-fn lab() -> (Lab, Arc<Counting>) {
+pub(crate) fn lab() -> (Lab, Arc<Counting>) {
     let counting = Arc::new(Counting::default());
     let lab = Lab {
         listener: Arc::<Counting>::clone(&counting),
@@ -64,7 +70,7 @@ fn committed(directory: &Path, measured_s: f64) -> (u64, u64) {
     (all, counted)
 }
 
-fn passed(checks: &[Check]) -> bool {
+pub(crate) fn passed(checks: &[Check]) -> bool {
     !checks.is_empty() && checks.iter().all(|check| check.verdict != Verdict::Fail)
 }
 
@@ -75,7 +81,7 @@ fn a_trial_is_loaded_driven_judged_written_and_checked_in_one_call() {
     let (lab, counting) = lab();
     let finished = lab.run(&trial).unwrap();
     assert!(finished.failure.is_none() && finished.shown && !finished.lost);
-    assert_eq!(counting.loaded.load(Ordering::Relaxed), 1);
+    assert_eq!(counting.loaded(), 1);
     assert_eq!(counting.measured.load(Ordering::Relaxed), 1);
 
     let run = &finished.run;
@@ -93,7 +99,7 @@ fn a_trial_is_loaded_driven_judged_written_and_checked_in_one_call() {
 }
 
 /// Drives on what is loaded, and writes; checks if `check`. The checks, and what the run directory says committed.
-fn drive(
+pub(crate) fn drive(
     lab: &Lab,
     sut: &System,
     trial: &Trial,
@@ -140,7 +146,7 @@ fn one_load_serves_many_trials_and_each_phase_runs_alone() {
     let mut found = plan.load(&lab, &sut, OnExisting::Require).unwrap();
     let (checks, of_third) = drive(&lab, &sut, &trial("third"), &mut found, false);
     assert!(checks.is_empty());
-    assert_eq!(counting.loaded.load(Ordering::Relaxed), 1);
+    assert_eq!(counting.loaded(), 1);
 
     let mut client = sut.server.connect().unwrap();
     let row = client.query_one("SELECT count(*) FROM pgbench_history", &[]);

@@ -80,6 +80,7 @@ impl EmbeddedArgs {
             settings: self.setup.settings()?,
             data_parent: self.data_dir.clone(),
             wal_parent: self.setup.wal_dir.clone(),
+            template: None,
         })
     }
 }
