@@ -17,7 +17,7 @@ const SLOWEST: usize = 10;
 
 /// How long nothing may be printed before the tests are ended: a test that never ends is then named, and whoever waits
 /// is told within minutes.
-const SILENT_AT_MOST: Duration = Duration::from_secs(600);
+const SILENT_AT_MOST: Duration = Duration::from_mins(10);
 
 /// Seeds the property tests, so that they take the same cases each time: a red run is the doing of what
 /// was changed.

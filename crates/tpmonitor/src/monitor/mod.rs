@@ -19,6 +19,7 @@ mod queue_log;
 mod reach;
 mod secure;
 mod server;
+mod show_config;
 mod stats;
 mod succession;
 mod ticks;
