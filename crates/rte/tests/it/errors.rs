@@ -119,11 +119,15 @@ fn other_errors_are_counted_and_the_session_is_used_again() {
     assert_eq!((driven.connections.opened, driven.connections.lost), (1, 0));
 }
 
-/// Ends all sessions of the emulator, once, in the measurement interval.
-fn terminate_once(server: &Server) -> impl FnMut(&tenbin_rte::Progress<'_>, &AtomicBool) {
+/// Ends all sessions of the emulator, once, when so many transactions have completed in the measurement interval.
+fn terminate_once(
+    server: &Server,
+    completed: u64,
+) -> impl FnMut(&tenbin_rte::Progress<'_>, &AtomicBool) {
     let mut client = Some(server.connect());
     move |now, _| {
         if now.phase == Phase::Measurement
+            && now.kinds[0].completed >= completed
             && let Some(mut client) = client.take()
         {
             let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rte'";
@@ -140,7 +144,7 @@ fn a_lost_connection_is_an_error_counted_and_replaced() {
         duration: Duration::from_secs(2),
         ..options(8, 4)
     };
-    let mut terminate = terminate_once(&server);
+    let mut terminate = terminate_once(&server, 20);
     let (driven, rows) = run_with(&toy, &server.target(), &options, &mut terminate);
     assert!(matches!(driven.ended, Ended::Planned));
     let kind = &driven.kinds[0];
@@ -175,7 +179,7 @@ fn an_idle_connection_is_replaced_before_anyone_needs_it() {
         duration: Duration::from_secs(3),
         ..options(5, 5)
     };
-    let mut terminate = terminate_once(&server);
+    let mut terminate = terminate_once(&server, 0);
     let (driven, _) = run_with(
         &Toy::new(&[step]),
         &server.target(),

@@ -43,7 +43,8 @@ fn arrivals_follow_from_the_seed_alone() {
     let due = |threads| {
         let options = Options {
             threads: Some(threads),
-            ..open_loop(8)
+            // A driver that stands still for a moment has one free for each arrival.
+            ..open_loop(200)
         };
         let (driven, kept) = run(&Toy::reading(), &target, &options);
         let inside = kept.rows.iter().filter(|row| row.start_ns < 1_000_000_000);

@@ -107,7 +107,7 @@ fn a_standard_load_is_what_the_standard_says() {
         assert_eq!(database.ask(question), answer, "{question}");
     }
     let results = database.check(&Rules::default(), 2);
-    assert_eq!(results.len(), 15);
+    assert_eq!(results.len(), 20);
     assert!(
         results.iter().all(|result| result.verdict == Verdict::Pass),
         "{results:#?}"
