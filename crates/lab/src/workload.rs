@@ -134,7 +134,7 @@ impl<'a> Plan<'a> {
     /// Settles how the load will be driven on `loaded`.
     ///
     /// # Errors
-    /// [`Error::OtherData`]; a load that these data cannot have.
+    /// [`Error::OtherData`](crate::Error::OtherData); a load that these data cannot have.
     pub fn prepare(&self, sut: &System, loaded: &mut Dataset) -> Result<Prepared> {
         let drivable = self.recipe.prepare(sut, &self.trial.load, loaded)?;
         Ok(Prepared(drivable))
