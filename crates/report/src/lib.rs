@@ -18,6 +18,7 @@ mod timeline;
 mod tpch;
 mod trace;
 mod trace_plot;
+mod weighing;
 mod words;
 
 pub use aging::{aging_html, aging_terminal};
@@ -28,3 +29,4 @@ pub use page::html;
 pub use terminal::{terminal, terminal_checks};
 pub use trace::{summaries_terminal, summary_terminal, trace_terminal};
 pub use trace_plot::trace_html;
+pub use weighing::{weighing_markdown, weighing_terminal};

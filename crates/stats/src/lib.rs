@@ -6,10 +6,12 @@ pub mod block;
 pub mod bootstrap;
 pub mod chance;
 mod limit;
+mod sequential;
 mod trials;
 pub mod windows;
 
 pub use limit::Outcome;
+pub use sequential::{anytime, more_needed};
 pub use trials::{Noise, Ratio, paired, ratio, ratio_given};
 
 /// Chance that an interval is meant to hold the true value.

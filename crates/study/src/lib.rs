@@ -12,13 +12,14 @@ mod differences;
 mod figures;
 mod noise;
 mod series;
+pub mod weigh;
 mod words;
 
 pub use compare::{CompareError, compare};
 pub use comparison::Comparison;
 pub use tenbin_stats::Outcome;
 
-/// The JSON Schema (draft 2020-12) of a [`Comparison`] and of [`aging::Aging`], as file names and contents.
+/// The JSON Schema (draft 2020-12) of a [`Comparison`], a [`weigh::Weighing`] and of [`aging::Aging`], as file names and contents.
 #[must_use]
 pub fn schemas() -> Vec<(String, String)> {
     let text = |name: &str, schema: schemars::Schema| {
@@ -26,6 +27,10 @@ pub fn schemas() -> Vec<(String, String)> {
     };
     vec![
         text("comparison.schema.json", schemars::schema_for!(Comparison)),
+        text(
+            "weighing.schema.json",
+            schemars::schema_for!(weigh::Weighing),
+        ),
         text(
             "study-aging.schema.json",
             schemars::schema_for!(aging::Aging),

@@ -34,6 +34,8 @@ Examples:
   tenbin run tpcc                    the newest PostgreSQL, two warehouses, one minute
   tenbin run tpcc --pg 17 --out a    the same on PostgreSQL 17, kept in ./a
   tenbin run tpcb -c 16              what pgbench runs, with an audit and a report
+  tenbin weigh 'run tpcb' --b '--set synchronous_commit=off'
+                                     which side is faster, by trials in turn
   tenbin compare a b                 which of two runs is faster, and by how much
 
 Exit status: 0 done; 1 the answer is no (an audit or a check failed, a loss
@@ -47,6 +49,7 @@ enum Command {
     Load(cmd::load::Args),
     Check(cmd::check::Args),
     Age(cmd::age::Args),
+    Weigh(cmd::weigh::Args),
     Compare(cmd::compare::Args),
     Study(cmd::study::Args),
     Model(cmd::model::Args),
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Load(args) => cmd::load::run(&args),
         Command::Check(args) => cmd::check::run(&args),
         Command::Age(args) => cmd::age::run(&args),
+        Command::Weigh(args) => cmd::weigh::run(&args),
         Command::Compare(args) => cmd::compare::run(&args),
         Command::Study(args) => cmd::study::run(&args),
         Command::Model(args) => cmd::model::run(&args),
@@ -148,12 +152,12 @@ mod tests {
                 .iter()
                 .filter_map(|end| arguments.find(end));
             let arguments = &arguments[..end.min().unwrap_or(arguments.len())];
-            commands.push(
-                std::iter::once("tenbin")
-                    .chain(arguments.split_whitespace())
-                    .map(|word| word.trim_matches('\'').to_owned())
-                    .collect(),
-            );
+            // Help wraps a long example, perhaps within a quote.
+            let mut words = shlex::split(arguments)
+                .or_else(|| shlex::split(&format!("{arguments}'")))
+                .unwrap_or_else(|| panic!("a quote in {arguments} does not end"));
+            words.insert(0, "tenbin".to_owned());
+            commands.push(words);
         }
         commands
     }

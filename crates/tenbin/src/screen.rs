@@ -23,6 +23,8 @@ use tenbin_workload::tpch::test::Executed;
 pub(crate) struct Screen {
     /// Shows warnings alone.
     quiet: bool,
+    /// Shows no progress.
+    still: bool,
     /// Until a run is saved, a first signal ends it in order.
     graceful: Option<Graceful>,
     shown: Mutex<Shown>,
@@ -59,6 +61,7 @@ impl Screen {
     pub(crate) fn new(quiet: bool) -> Self {
         Self {
             quiet,
+            still: quiet,
             graceful: None,
             shown: Mutex::default(),
         }
@@ -71,12 +74,20 @@ impl Screen {
             ..Self::new(quiet)
         }
     }
+
+    /// For trials of which each is a part of a result: their progress alone.
+    pub(crate) fn of_trials(still: bool) -> Self {
+        Self {
+            still,
+            ..Self::of_run(true)
+        }
+    }
 }
 
 impl Listener for Screen {
     fn event(&self, event: Event<'_>) {
         if let Ok(mut shown) = self.shown.lock() {
-            shown.event(event, self.quiet);
+            shown.event(event, self.quiet, self.still);
         }
         if let (Event::Measured { .. }, Some(graceful)) = (event, &self.graceful) {
             graceful.renew();
@@ -101,8 +112,8 @@ impl Listener for Screen {
 }
 
 impl Shown {
-    fn event(&mut self, event: Event<'_>, quiet: bool) {
-        let live = self.live.get_or_insert_with(|| Live::new(quiet));
+    fn event(&mut self, event: Event<'_>, quiet: bool, still: bool) {
+        let live = self.live.get_or_insert_with(|| Live::new(still));
         match event {
             Event::Step(text) => live.step(text),
             Event::Done => *self = Self::default(),

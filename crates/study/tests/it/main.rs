@@ -4,3 +4,4 @@
 mod compare;
 mod gate;
 mod made;
+mod weigh;

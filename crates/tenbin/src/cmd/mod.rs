@@ -14,3 +14,4 @@ pub(crate) mod server;
 pub(crate) mod study;
 pub(crate) mod tpmonitor;
 pub(crate) mod trace;
+pub(crate) mod weigh;

@@ -19,6 +19,7 @@ mod study;
 mod tpch;
 mod trace;
 mod via;
+mod weigh;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -5,7 +5,6 @@ use crate::args::bank::{
 };
 use crate::args::{EmbeddedArgs, OutputArgs, ViaArgs, WhichArgs};
 use crate::exit::Result;
-use crate::run::run_and_show;
 use tenbin_lab::Trial;
 
 /// Where to run, what to load, how to drive it, what to keep of it.
@@ -24,7 +23,7 @@ pub(super) struct BankArgs<L: clap::Args, D: clap::Args> {
     #[command(flatten, next_help_heading = "Load")]
     via: ViaArgs,
     #[command(flatten, next_help_heading = "Output")]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 pub(super) type Tpcb = BankArgs<PgbenchArgs, TpcbDriveArgs>;
@@ -59,20 +58,19 @@ Examples:
 Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
-pub(super) fn run<L, D>(args: &BankArgs<L, D>) -> Result
+pub(super) fn trial<L, D>(args: &BankArgs<L, D>) -> Result<Trial>
 where
     L: clap::Args,
     D: clap::Args + DriveArgs<L>,
 {
     let (workload, load) = args.drive.spec(&args.load, args.seed.seed);
     let (watch, output) = args.output.spec();
-    let trial = Trial {
+    Ok(Trial {
         server: args.which.spec(&args.setup)?,
         workload,
         load,
         via: args.via.via,
         watch,
         output,
-    };
-    run_and_show(&trial, args.output.json)
+    })
 }

@@ -6,8 +6,10 @@ mod tpcc;
 mod tpch;
 
 use crate::exit::Result;
+use crate::run::run_and_show;
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use tenbin_lab::Trial;
 
 /// Run a workload and record the result
 #[derive(Parser)]
@@ -36,13 +38,22 @@ enum Workload {
 }
 
 pub(crate) fn run(args: Args) -> Result {
-    match args.workload {
-        Workload::Tpcc(args) => tpcc::run(&args),
-        Workload::Tpcb(args) => bank::run(&args),
-        Workload::Tpca(args) => bank::run(&args),
-        Workload::Tpch(args) => tpch::run(&args),
-        Workload::Mix(args) => bank::run(&args),
-        Workload::Script(args) => script::run(&args),
-        Workload::File(words) => script::run(&script::parse(words)?),
-    }
+    let (trial, json) = trial(args)?;
+    run_and_show(&trial, json)
+}
+
+/// The trial that the arguments describe, and whether its result is printed as JSON.
+pub(crate) fn trial(args: Args) -> Result<(Trial, bool)> {
+    Ok(match args.workload {
+        Workload::Tpcc(args) => (tpcc::trial(&args)?, args.output.json),
+        Workload::Tpcb(args) => (bank::trial(&args)?, args.output.json),
+        Workload::Tpca(args) => (bank::trial(&args)?, args.output.json),
+        Workload::Tpch(args) => (tpch::trial(&args)?, args.output.json),
+        Workload::Mix(args) => (bank::trial(&args)?, args.output.json),
+        Workload::Script(args) => (script::trial(&args)?, args.output.json),
+        Workload::File(words) => {
+            let args = script::parse(words)?;
+            (script::trial(&args)?, args.output.json)
+        }
+    })
 }

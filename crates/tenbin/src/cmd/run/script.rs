@@ -2,7 +2,6 @@
 
 use crate::args::{EmbeddedArgs, OutputArgs, ViaArgs, WhichArgs};
 use crate::exit::{Failure, Result};
-use crate::run::run_and_show;
 use clap::{Parser, Subcommand as _};
 use std::time::Duration;
 use tenbin_lab::script::{Script, ScriptSpec};
@@ -25,7 +24,7 @@ pub(super) struct Args {
     #[command(flatten, next_help_heading = "Load")]
     via: ViaArgs,
     #[command(flatten, next_help_heading = "Output")]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 #[derive(clap::Args)]
@@ -99,7 +98,7 @@ pub(super) fn parse(words: Vec<std::ffi::OsString>) -> Result<Args> {
     Ok(Args::parse_from(std::iter::once(name).chain(words)))
 }
 
-pub(super) fn run(args: &Args) -> Result {
+pub(super) fn trial(args: &Args) -> Result<Trial> {
     let load = &args.load;
     let spec = ScriptSpec {
         scripts: args.files.iter().cloned().map(Script::File).collect(),
@@ -113,7 +112,7 @@ pub(super) fn run(args: &Args) -> Result {
         ..ScriptSpec::default()
     };
     let (watch, output) = args.output.spec();
-    let trial = Trial {
+    Ok(Trial {
         server: args.which.spec(&args.setup)?,
         workload: WorkloadSpec::Script(spec),
         load: LoadSpec {
@@ -128,6 +127,5 @@ pub(super) fn run(args: &Args) -> Result {
         via: args.via.via,
         watch,
         output,
-    };
-    run_and_show(&trial, args.output.json)
+    })
 }

@@ -3,7 +3,6 @@
 use crate::args::tpcc::{DriveArgs, LoadArgs};
 use crate::args::{EmbeddedArgs, OutputArgs, ViaArgs, WhichArgs};
 use crate::exit::Result;
-use crate::run::run_and_show;
 use tenbin_lab::Trial;
 
 /// TPC-C, revision 5.11 (derived from it, and unaudited)
@@ -21,7 +20,7 @@ pub(super) struct Args {
     #[command(flatten, next_help_heading = "Load")]
     via: ViaArgs,
     #[command(flatten, next_help_heading = "Output")]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 const AFTER_HELP: &str = "\
@@ -34,16 +33,15 @@ Examples:
 Exit status: 0 every audit rule and check passed or was skipped; 1 one failed;
 2 bad input; 3 the environment lacks something; 4 interrupted.";
 
-pub(super) fn run(args: &Args) -> Result {
+pub(super) fn trial(args: &Args) -> Result<Trial> {
     let (workload, load) = args.drive.spec(&args.load);
     let (watch, output) = args.output.spec();
-    let trial = Trial {
+    Ok(Trial {
         server: args.which.spec(&args.setup)?,
         workload,
         load,
         via: args.via.via,
         watch,
         output,
-    };
-    run_and_show(&trial, args.output.json)
+    })
 }

@@ -3,7 +3,6 @@
 use crate::args::tpch::{LoadArgs, TestArgs};
 use crate::args::{EmbeddedArgs, OutputArgs, WhichArgs};
 use crate::exit::Result;
-use crate::run::run_and_show;
 use tenbin_lab::Trial;
 
 /// TPC-H's power and throughput tests: 22 queries and the refresh functions, unaudited
@@ -19,7 +18,7 @@ pub(super) struct Args {
     #[command(flatten, next_help_heading = "Load")]
     test: TestArgs,
     #[command(flatten, next_help_heading = "Output")]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 const AFTER_HELP: &str = "\
@@ -31,16 +30,15 @@ Examples:
 Exit status: 0 done; 2 bad input; 3 the environment lacks something or a query failed;
 4 interrupted.";
 
-pub(super) fn run(args: &Args) -> Result {
+pub(super) fn trial(args: &Args) -> Result<Trial> {
     let (workload, load) = args.test.spec(&args.load);
     let (watch, output) = args.output.spec();
-    let trial = Trial {
+    Ok(Trial {
         server: args.which.spec(&args.setup)?,
         workload,
         load,
         via: None,
         watch,
         output,
-    };
-    run_and_show(&trial, args.output.json)
+    })
 }
