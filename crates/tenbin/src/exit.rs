@@ -9,6 +9,7 @@ use tenbin_rte::DriveError;
 use tenbin_workload::check::CheckError;
 use tenbin_workload::load::LoadError;
 use tenbin_workload::tpch::age::AgeError;
+use tenbin_workload::tpch::refresh::RefreshError;
 use tenbin_workload::tpch::test::TestError;
 
 /// How a command ended when nothing went wrong.
@@ -29,6 +30,8 @@ pub(crate) enum Answer {
 /// Whose turn it is to mend an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Class {
+    /// The load itself failed: exit 1.
+    Failed,
     /// Exit 2.
     BadInput,
     /// Exit 3.
@@ -86,11 +89,11 @@ environment!(
 
 /// The table: errors of a library that tell, and what each of them is.
 macro_rules! told_apart {
-    ($($error:ty: $($pattern:pat => $class:ident),+;)+) => {$(
+    ($($error:ty: $($pattern:pat $(if $guard:expr)? => $class:ident),+;)+) => {$(
         impl From<$error> for Failure {
             fn from(error: $error) -> Self {
                 let class = match &error {
-                    $($pattern => Class::$class),+
+                    $($pattern $(if $guard)? => Class::$class),+
                 };
                 Self::new(class, error)
             }
@@ -121,6 +124,8 @@ told_apart! {
     TestError:
         TestError::Streams(_) | TestError::NotLoaded { .. } | TestError::UsedUp { .. } => BadInput,
         TestError::Stopped => Interrupted,
+        TestError::Query { answer, .. }
+        | TestError::Refresh(RefreshError::Server { answer, .. }) if refuses(answer) => Failed,
         TestError::Query { .. } | TestError::Refresh(_) | TestError::Server { .. } => Environment;
     AgeError:
         AgeError::Share(_) | AgeError::NotLoaded { .. } | AgeError::UsedUp { .. } => BadInput,
@@ -166,6 +171,12 @@ impl From<LabError> for Failure {
         };
         Self::new(class, error)
     }
+}
+
+/// Whether the server answered a statement with an error, and did not end the session.
+fn refuses(answer: &postgres::Error) -> bool {
+    let code = answer.code().map(SqlState::code);
+    code.is_some_and(|code| !code.starts_with("57P"))
 }
 
 /// What went wrong, cause by cause, each thing once: a library's message often repeats its source.
@@ -224,6 +235,7 @@ pub(crate) fn finish(result: Result) -> ExitCode {
         "  because".clone_into(&mut begins);
     }
     ExitCode::from(match failure.class {
+        Class::Failed => 1,
         Class::BadInput => 2,
         Class::Environment => 3,
         Class::Interrupted => 4,

@@ -109,6 +109,29 @@ fn the_power_test_alone_has_no_composite() {
 }
 
 #[test]
+fn a_query_that_fails_fails_the_run() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("t");
+    let to = ["--power-only", "--out", out.to_str().unwrap()];
+    // A query may not write what its memory does not hold; the load need not.
+    let settings = [
+        "work_mem=64kB",
+        "temp_file_limit=500kB",
+        "maintenance_work_mem=256MB",
+        "max_parallel_maintenance_workers=0",
+    ];
+    let settings: Vec<&str> = settings.iter().flat_map(|set| ["--set", set]).collect();
+    let output = tenbin(&[&["run", "tpch", "--scale", "0.025"], &to[..], &settings].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(
+        said(&output).contains("of stream 0 failed: "),
+        "{}",
+        said(&output)
+    );
+    assert!(output.stdout.is_empty() && !out.exists());
+}
+
+#[test]
 fn what_cannot_be_run_is_refused() {
     for (words, code, wanted) in [
         (&["run", "tpch", "--streams", "41"][..], 2, "1..=40"),

@@ -27,8 +27,8 @@ Examples:
   tenbin run tpch --scale 10 --pg 17 --out a      the same at scale 10 on PostgreSQL 17
   tenbin run tpch --scale 0.1 --power-only        one stream, no throughput test
 
-Exit status: 0 done; 2 bad input; 3 the environment lacks something or a query failed;
-4 interrupted.";
+Exit status: 0 done; 1 a query or a refresh function failed; 2 bad input; 3 the
+environment lacks something; 4 interrupted.";
 
 pub(super) fn trial(args: &Args) -> Result<Trial> {
     let (workload, load) = args.test.spec(&args.load);
