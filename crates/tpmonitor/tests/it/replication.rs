@@ -65,10 +65,20 @@ fn a_base_backup_and_the_log_pass_through() {
             .unwrap()
             .get(0);
         std::fs::create_dir(at("log")).unwrap();
-        run(
-            "pg_receivewal",
-            &["-d", &target, "-D", &at("log"), "-E", &end],
-        );
+        let mut receiving = Command::new(Path::new(PROGRAMS).join("pg_receivewal"))
+            .args(["-d", &target, "-D", &at("log"), "-E", &end])
+            .spawn()
+            .unwrap();
+        // An idle server writes the record that passes the end only every 15 s.
+        let ended = loop {
+            if let Some(ended) = receiving.try_wait().unwrap() {
+                break ended;
+            }
+            direct
+                .batch_execute("SELECT pg_logical_emit_message(true, '', '')")
+                .unwrap();
+        };
+        assert!(ended.success(), "{ended}");
         assert!(std::fs::read_dir(at("log")).unwrap().count() > 0);
         // Nobody else gets such a connection, and it ends with its client.
         let mut client = monitor.connect();
