@@ -225,6 +225,13 @@ impl Executor for Scale<'_> {
             finished => finished?,
         };
         let result = &finished.run.result;
+        if finished.lost {
+            return Ok(Trialed::Failed(format!(
+                "the server of side {} was lost; see {}",
+                letter.to_ascii_uppercase(),
+                finished.directory.display()
+            )));
+        }
         if finished.run.run.interrupted {
             return Ok(Trialed::Interrupted);
         }

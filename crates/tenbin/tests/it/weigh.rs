@@ -130,6 +130,23 @@ fn a_trial_whose_transactions_fail_ends_the_weighing_with_status_1() {
 }
 
 #[test]
+fn a_lost_server_is_no_interruption() {
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("kill.sql");
+    let kill = "COPY (SELECT 1) TO PROGRAM 'kill -9 $(head -n 1 postmaster.pid)';\n";
+    std::fs::write(&script, kill).unwrap();
+    let out = folder.path().join("w");
+    let command = format!("run {} {LOAD}", script.display());
+    let output = weigh(&command, &["--b", "-D x=1", "--out", out.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let printed = text(&output.stdout).replace('\n', " ");
+    assert!(
+        printed.starts_with("Not decided: the server of side A was lost"),
+        "{printed}"
+    );
+}
+
+#[test]
 fn what_cannot_be_weighed_is_refused_before_anything_is_made() {
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("w");
