@@ -1,9 +1,9 @@
 //! The kernel's halves of what is traced: built from their C, and shown to be what their C builds.
 
-use crate::steps::root;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
+use xtask::root;
 
 /// The release of clang that the objects in the repository are built with: Debian 12's.
 const CLANG: u32 = 14;
@@ -62,7 +62,7 @@ fn compiler() -> std::result::Result<(), String> {
 }
 
 fn compile(folder: &Path, source: &str, object: &str) -> Result<Vec<u8>> {
-    let target = crate::steps::target();
+    let target = xtask::target();
     std::fs::create_dir_all(&target)?;
     let built = target.canonicalize()?.join(object);
     let path = built.to_str().context("the build directory is UTF-8")?;

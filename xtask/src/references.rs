@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn types_and_files_that_do_not_exist_are_named() {
-        let root = crate::steps::root();
+        let root = xtask::root();
         let glossary = "| run | one | `record::Run` |\n| x | y | `record::NoSuchType` |\n| z | `nocrate::Run` |";
         assert_eq!(
             missing_types(&root, glossary),

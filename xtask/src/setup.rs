@@ -112,10 +112,10 @@ pub(crate) fn install() -> Result<()> {
             packages.join(" ")
         );
     }
-    crate::steps::run("apt-get", &["update", "-qq"], &[])?;
+    xtask::run("apt-get", &["update", "-qq"], &[])?;
     let mut arguments = vec!["install", "-y", "-qq", "--no-install-recommends"];
     arguments.extend(&packages);
-    crate::steps::run(
+    xtask::run(
         "apt-get",
         &arguments,
         &[("DEBIAN_FRONTEND", "noninteractive")],

@@ -2,10 +2,10 @@
 
 use crate::phrases::Phrases;
 use crate::references;
-use crate::steps::root;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::Command;
+use xtask::root;
 
 /// Longest source file before it has to be split by meaning.
 const LINES_MAX: usize = 900;

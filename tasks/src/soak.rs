@@ -3,12 +3,12 @@
 
 use crate::bench::output;
 use crate::poolers::{self, Pooler, Setting, USUAL};
-use crate::steps::target;
 use anyhow::{Context, Result, bail};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tenbin_server::{Embedded, Options};
+use xtask::target;
 
 /// Seconds of each load.
 const LOAD_S: &str = "8";
@@ -44,7 +44,7 @@ struct Rest {
 
 /// Loads a monitor for so long.
 pub(crate) fn soak(duration: Duration) -> Result<()> {
-    crate::steps::run(
+    xtask::run(
         "cargo",
         &["build", "--release", "--locked", "-p", "tenbin"],
         &[],
@@ -177,7 +177,7 @@ pub(crate) fn hunt(queries: u64, clients: u64) -> Result<()> {
         "--nocapture",
         "--test-threads=1",
     ];
-    crate::steps::run(
+    xtask::run(
         "cargo",
         &[&test[..], &which].concat(),
         &[

@@ -10,11 +10,11 @@ mod rows;
 mod stub;
 mod tpmonitor;
 
-use crate::steps::target;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use xtask::target;
 
 /// What can be measured.
 pub(crate) const NAMES: [&str; 9] = [
@@ -38,7 +38,7 @@ pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
         );
     }
     let chosen = |name: &str| names.is_empty() || names.iter().any(|given| given == name);
-    crate::steps::run(
+    xtask::run(
         "cargo",
         &["build", "--release", "--locked", "-p", "tenbin"],
         &[],
@@ -115,7 +115,7 @@ fn tenbin() -> PathBuf {
 
 /// An example program of one of the crates, built for release.
 fn example(package: &str, name: &str) -> Result<PathBuf> {
-    crate::steps::run(
+    xtask::run(
         "cargo",
         &[
             "build",

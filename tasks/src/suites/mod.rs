@@ -11,12 +11,12 @@ mod psycopg;
 mod tokio_postgres;
 
 use crate::poolers::{self, Revived, Setting, USUAL};
-use crate::steps::target;
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 use tenbin_server::{Embedded, Options, Source};
+use xtask::target;
 
 /// Names of tests that passed, and of those that failed; what was skipped is neither.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ const TRUST: &str = "local all all trust\nhost all all 127.0.0.1/32 trust\n\
 
 /// Runs the suites named, or all, and prints their table. `quick`: a selection, directly and through
 /// tenbin alone, and skipped by name where it cannot be had.
-pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
+pub(crate) fn run(names: &[String], quick: bool, tenbin: &Path) -> Result<()> {
     let known = known::Known::read(include_str!("known.txt"))?;
     let chosen = |name: &str| names.is_empty() || names.iter().any(|given| given == name);
     let chosen = |suite: &&Suite| chosen(suite.name) && (suite.quick || !quick);
@@ -120,7 +120,6 @@ pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
         let names = SUITES.map(|suite| suite.name).join(", ");
         bail!("there is no such suite; there are {names}");
     }
-    crate::steps::run("cargo", &["build", "--locked", "-p", "tenbin"], &[])?;
     let mut rows = Vec::new();
     let mut unexplained = Vec::new();
     for suite in suites {
@@ -137,7 +136,7 @@ pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
             .iter()
             .map(|way| {
                 let known = known.of(suite.name, way.1);
-                Ok((*way, by(suite, &folder, *way, quick, known)?))
+                Ok((*way, by(suite, &folder, tenbin, *way, quick, known)?))
             })
             .collect::<Result<BTreeMap<_, _>>>()?;
         let direct = &results[&WAYS[0]];
@@ -184,6 +183,7 @@ pub(crate) fn run(names: &[String], quick: bool) -> Result<()> {
 fn by(
     suite: &Suite,
     folder: &Path,
+    tenbin: &Path,
     (pooler, mode): (&str, &str),
     quick: bool,
     known: Vec<&str>,
@@ -203,7 +203,7 @@ fn by(
         rules: &rules,
         ..USUAL
     };
-    let ours = (pooler == "tenbin").then(|| poolers::ours(&debug_tenbin(), &server, setting));
+    let ours = (pooler == "tenbin").then(|| poolers::ours(tenbin, &server, setting));
     let ours = ours.transpose()?;
     let theirs = (pooler == "PgBouncer").then(|| {
         let program = poolers::pgbouncer().context("PgBouncer is not installed")?;
@@ -244,8 +244,4 @@ fn let_in(server: &Embedded, rules: &str) -> Result<()> {
         std::thread::yield_now();
     }
     Ok(())
-}
-
-fn debug_tenbin() -> PathBuf {
-    target().join("debug/tenbin")
 }
