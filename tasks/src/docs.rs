@@ -39,7 +39,10 @@ fn files(tenbin: &Path) -> Result<Vec<(String, String)>> {
         .chain(tenbin_model::schemas())
     {
         // Tables have a text, not a JSON Schema.
-        if name.ends_with(".json") {
+        if Path::new(&name)
+            .extension()
+            .is_some_and(|ending| ending == "json")
+        {
             let schema = serde_json::from_str(&text).with_context(|| name.clone())?;
             jsonschema::meta::validate(&schema)
                 .map_err(|error| anyhow!("{name} is no JSON Schema: {error}"))?;
