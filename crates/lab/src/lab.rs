@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 use tenbin_record::RunWriter;
+use tenbin_rte::Turn;
 use tenbin_server::Progress;
 
 /// What the phases of a measurement share with their caller.
@@ -22,6 +23,8 @@ pub struct Lab {
     pub program: PathBuf,
     /// How the measurement was asked for, for its record.
     pub command_line: Vec<String>,
+    /// Takes turns with loads on other systems.
+    pub turn: Option<Turn>,
 }
 
 impl Default for Lab {
@@ -32,6 +35,7 @@ impl Default for Lab {
             stop: Arc::default(),
             program: PathBuf::from("tenbin"),
             command_line: Vec::new(),
+            turn: None,
         }
     }
 }

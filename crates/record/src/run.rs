@@ -88,6 +88,9 @@ pub struct RunInfo {
     pub duration_s: f64,
     /// Length of the measurement interval as it was, seconds.
     pub measured_s: f64,
+    /// Of it, the time in which the load had its turns, if it took turns with loads on other servers, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_s: Option<f64>,
     /// Whether the run ended before its time: the result is a partial one.
     pub interrupted: bool,
     /// Why it ended before its time.

@@ -105,6 +105,13 @@ impl Control {
         SystemTime::now() - Duration::from_nanos(since_ns)
     }
 
+    /// Ends the interval at this moment, if it is not to end sooner, but gives every thread time to notice.
+    pub(crate) fn end_at(&self, end_ns: u64) {
+        let soon_ns = self.clock.now_ns() + crate::clock::nanoseconds(NOTICE);
+        self.end_ns
+            .fetch_min(end_ns.max(soon_ns), Ordering::Relaxed);
+    }
+
     /// Ends the interval shortly, and lets what is in flight have little time.
     pub(crate) fn hurry(&self) {
         let soon_ns = self.clock.now_ns() + crate::clock::nanoseconds(NOTICE);

@@ -130,7 +130,7 @@ fn in_threads<W: Workload>(
             ..Usage::default()
         };
         let books = books.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(sum_up(control, watched, books, usage))
+        Ok(sum_up(control, watched, books, usage, common.options))
     })
 }
 
@@ -197,6 +197,8 @@ struct Watch<'a> {
     timeline: Option<Timeline>,
     started_at: SystemTime,
     interrupted: bool,
+    /// The loads that it takes turns with know that it is ready.
+    arrived: bool,
     began: Instant,
     connecting: Duration,
 }
@@ -211,6 +213,7 @@ impl<'a> Watch<'a> {
             timeline: None,
             started_at: SystemTime::now(),
             interrupted: false,
+            arrived: false,
             began: Instant::now(),
             connecting: Duration::ZERO,
         }
@@ -239,8 +242,9 @@ impl<'a> Watch<'a> {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if ready == threads && self.timeline.is_none() {
-                self.go();
+                self.go_in_turn();
             }
+            self.end_in_turn();
             if stop.load(Ordering::Relaxed) && !self.interrupted {
                 self.interrupt();
             }
@@ -258,11 +262,41 @@ impl<'a> Watch<'a> {
         self
     }
 
-    fn go(&mut self) {
+    /// Goes at once, or with all loads that take turns.
+    fn go_in_turn(&mut self) {
+        let clock = self.control.clock;
+        let Some(turn) = &self.options.turn else {
+            return self.go(clock.now_ns() + GO_NS);
+        };
+        if !self.arrived {
+            self.arrived = true;
+            turn.arrive();
+        }
+        if let Some(begin) = turn.turns.begin() {
+            self.go(clock.at_ns(begin));
+        }
+    }
+
+    /// Ends with the last slice, which may be known only while the load runs.
+    fn end_in_turn(&self) {
+        if let Some(turn) = self
+            .options
+            .turn
+            .as_ref()
+            .filter(|_| self.timeline.is_some())
+        {
+            let span = self.control.span();
+            let end_ns = span.go_ns.saturating_add(turn.end_ns());
+            if end_ns < span.end_ns {
+                self.control.end_at(end_ns);
+            }
+        }
+    }
+
+    fn go(&mut self, go_ns: u64) {
         self.connecting = self.began.elapsed();
         let options = self.options;
         let now_ns = self.control.clock.now_ns();
-        let go_ns = now_ns + GO_NS;
         let start_ns = go_ns + nanoseconds(options.ramp_up) + nanoseconds(options.warm_up);
         let end_ns = start_ns + nanoseconds(options.duration);
         let span = Span {
@@ -270,7 +304,7 @@ impl<'a> Watch<'a> {
             start_ns,
             end_ns,
         };
-        self.started_at = SystemTime::now() + Duration::from_nanos(start_ns - now_ns);
+        self.started_at = SystemTime::now() + Duration::from_nanos(start_ns.saturating_sub(now_ns));
         let first = span.second(go_ns);
         // How long a run of so many transactions takes is not known: see [`Timeline`].
         let end = match options.transactions {
@@ -327,7 +361,9 @@ fn sum_up<T: Tally, O>(
     watched: Watch<'_>,
     books: Vec<Books<T, O>>,
     usage: Usage,
+    options: &Options,
 ) -> Driven<T> {
+    let span = control.span();
     let ended = match control.take_failure() {
         Some(error) => Ended::Failed(error),
         None if watched.interrupted => Ended::Interrupted,
@@ -336,7 +372,11 @@ fn sum_up<T: Tally, O>(
     let mut driven = Driven {
         ended,
         started_at: watched.started_at,
-        measured_s: seconds(control.span().measured_ns()),
+        measured_s: seconds(span.measured_ns()),
+        active_s: options.turn.as_ref().map(|turn| {
+            let from_ns = span.start_ns.saturating_sub(span.go_ns);
+            seconds(turn.active_ns(from_ns, from_ns + span.measured_ns()))
+        }),
         kinds: Vec::new(),
         tally: T::default(),
         menu: Times::new(),

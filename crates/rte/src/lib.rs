@@ -40,6 +40,7 @@ mod result;
 mod scheduling;
 mod shard;
 mod sink;
+mod turns;
 mod usage;
 
 pub use drive::drive;
@@ -52,3 +53,4 @@ pub use result::{
 pub use scheduling::ask_for_short_slices;
 pub use sink::{DeferredRow, RowSink, SinkError};
 pub use tenbin_workload::times::Times;
+pub use turns::{BIN_NS, Turn, Turns};

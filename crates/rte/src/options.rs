@@ -2,6 +2,7 @@
 
 use crate::awake::Awake;
 use crate::error::DriveError;
+use crate::turns::Turn;
 use rustix::process::{Resource, getrlimit};
 use std::time::Duration;
 
@@ -147,6 +148,8 @@ pub struct Options {
     pub reconnect: bool,
     /// Without any connection for so long, a run gives up.
     pub no_connection_limit: Duration,
+    /// The load takes turns with others. `None`: it has the whole time. Goes with no pacing, no rate and no ramp-up.
+    pub turn: Option<Turn>,
 }
 
 impl Options {
@@ -175,6 +178,7 @@ impl Options {
             own_connections: false,
             reconnect: false,
             no_connection_limit: Duration::from_secs(30),
+            turn: None,
         }
     }
 
@@ -238,6 +242,12 @@ impl Options {
         if self.rate.is_some() && self.pacing != Pacing::None {
             return no(
                 "both a rate and keying and think times asked for; choose one of them".to_owned(),
+            );
+        }
+        if self.turn.is_some() && (self.has_moments() || !self.ramp_up.is_zero()) {
+            return no(
+                "turns asked for with a rate, a ramp-up or keying and think times; a load that takes turns has none"
+                    .to_owned(),
             );
         }
         if self.own_connections && self.connections != self.terminals {

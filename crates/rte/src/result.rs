@@ -30,6 +30,8 @@ pub struct Driven<T: Tally> {
     pub started_at: SystemTime,
     /// Length of the measurement interval as it was, seconds; 0 when the run ended before it.
     pub measured_s: f64,
+    /// Of it, the time in which the load had its turns, if it took turns with others, seconds.
+    pub active_s: Option<f64>,
     /// One per kind of the workload, in its order.
     pub kinds: Vec<KindResult>,
     /// The workload's own counts.
@@ -69,15 +71,22 @@ impl<T: Tally> Driven<T> {
         matches!(self.ended, Ended::Interrupted)
     }
 
-    /// Answers without an error inside the interval, a second, over all kinds; 0 before the interval.
+    /// Answers without an error inside the interval, a second of [`Self::loaded_s`], over all kinds; 0 before the
+    /// interval.
     #[must_use]
     pub fn throughput_per_s(&self) -> f64 {
         let completed: u64 = self.kinds.iter().map(|kind| kind.completed).sum();
-        if self.measured_s > 0.0 {
-            completed as f64 / self.measured_s
+        if self.loaded_s() > 0.0 {
+            completed as f64 / self.loaded_s()
         } else {
             0.0
         }
+    }
+
+    /// The part of the interval in which there was load, seconds: all of it, or the load's turns.
+    #[must_use]
+    pub fn loaded_s(&self) -> f64 {
+        self.active_s.unwrap_or(self.measured_s)
     }
 }
 

@@ -518,7 +518,7 @@ impl Drop for Home {
 
 /// The first of `$TMPDIR`, `/var/tmp` and `/tmp` that both we and the server's user can use.
 /// `/var/tmp` comes before `/tmp`, which on many machines is in memory.
-fn default_parent(account: &Account) -> Result<PathBuf, Error> {
+pub(crate) fn default_parent(account: &Account) -> Result<PathBuf, Error> {
     let named = std::env::var_os("TMPDIR").map(PathBuf::from);
     let usable = |parent: &PathBuf| {
         account.check_reach(parent).is_ok() && tempfile::tempfile_in(parent).is_ok()

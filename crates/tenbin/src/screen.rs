@@ -46,6 +46,7 @@ pub(crate) fn lab(screen: Screen) -> Result<Lab> {
         stop: signals::stop_flag()?,
         program: itself(),
         command_line: command_line(),
+        turn: None,
     })
 }
 

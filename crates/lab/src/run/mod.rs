@@ -465,6 +465,7 @@ fn info<T: Tally>(
         warmup_s: options.warm_up.as_secs_f64(),
         duration_s: options.duration.as_secs_f64(),
         measured_s: driven.measured_s,
+        active_s: driven.active_s,
         interrupted: interrupted_by.is_some(),
         interrupted_by,
         command_line: head.lab.command_line.clone(),

@@ -79,6 +79,7 @@ pub(super) fn watch<S: Subject>(
             Some(via) if via.record.statements_each_time => Statements::SentEachTime,
             _ => Statements::Prepared,
         },
+        turn: lab.turn.clone(),
         ..options.clone()
     };
     let watched = observed(sut, watch, directory, |observer| {

@@ -166,8 +166,8 @@ fn headline(driven: &Driven<TpccTally>, audit: &[AuditItem], paced: Option<f64>)
             "NOPM"
         }
         .to_owned(),
-        value: if driven.measured_s > 0.0 {
-            new_orders as f64 * 60.0 / driven.measured_s
+        value: if driven.loaded_s() > 0.0 {
+            new_orders as f64 * 60.0 / driven.loaded_s()
         } else {
             0.0
         },

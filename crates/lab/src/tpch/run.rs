@@ -124,6 +124,7 @@ impl Judge for Ran {
             warmup_s: 0.0,
             duration_s: measured_s,
             measured_s,
+            active_s: None,
             interrupted: false,
             interrupted_by: None,
             command_line: head.lab.command_line.clone(),

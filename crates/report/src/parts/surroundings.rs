@@ -157,6 +157,7 @@ fn run_facts(run: &Run) -> Vec<Fact> {
         (info.ramp_up_s, "ramp-up"),
         (info.warmup_s, "warm-up"),
         (info.measured_s, "measured"),
+        (info.active_s.unwrap_or(0.0), "under load, in turns"),
     ];
     let phases = phases.iter().filter(|(seconds, _)| *seconds > 0.0);
     let phases: Vec<String> = phases

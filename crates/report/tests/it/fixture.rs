@@ -611,6 +611,7 @@ pub(crate) fn run() -> Run {
             warmup_s: 10.0,
             duration_s: 60.0,
             measured_s: 60.0,
+            active_s: None,
             interrupted: false,
             interrupted_by: None,
             command_line: ["tenbin", "run", "tpcc", "--out", "a run"]

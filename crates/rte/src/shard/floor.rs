@@ -8,6 +8,7 @@ use crate::clock::nanoseconds;
 use crate::control::Span;
 use crate::options::AfterError;
 use crate::recorder::Recorder;
+use crate::turns::{Gate, Turn};
 use std::collections::VecDeque;
 use tenbin_record::Outcome;
 use tenbin_wire::Canceller;
@@ -83,6 +84,8 @@ pub(super) struct Floor<'a, W: Workload> {
     arrivals: Option<Arrivals>,
     /// The same, as they fall due, whether or not a terminal is free.
     unnoticed: Option<Arrivals>,
+    /// When transactions may begin, if the load takes turns.
+    gate: Option<Gate>,
     latency_limit_ns: u64,
     /// Terminals that have not gone.
     present: u32,
@@ -140,6 +143,7 @@ impl<'a, W: Workload> Floor<'a, W> {
             timers: Timers::with_capacity(terminals + 2 * connections as usize + 4),
             arrivals: None,
             unnoticed: None,
+            gate: None,
             latency_limit_ns,
             present: share.terminals,
             ready: VecDeque::with_capacity(terminals),
@@ -172,14 +176,29 @@ impl<'a, W: Workload> Floor<'a, W> {
         let arrivals = |rate| Arrivals::new(rate, self.share.index, *threads, span.go_ns);
         self.arrivals = options.rate.map(arrivals);
         self.unnoticed.clone_from(&self.arrivals);
+        let gate = |turn: &Turn| Gate::new(turn.clone(), span.go_ns);
+        self.gate = options.turn.as_ref().map(gate);
         let ramp_ns = nanoseconds(options.ramp_up);
         let all = u128::from(options.terminals);
         for seat in 0..self.share.terminals {
             let before = u128::from(self.number(seat));
             let delay_ns = u64::try_from(u128::from(ramp_ns) * before / all).unwrap_or(ramp_ns);
-            let at_ns = span.go_ns + delay_ns;
+            let at_ns = self.open_ns(span.go_ns + delay_ns);
             self.seats[seat as usize].since_ns = at_ns;
             self.timers.push(at_ns, Who::Terminal(seat));
+        }
+    }
+
+    /// The first moment from this one on in which a transaction may begin.
+    fn open_ns(&self, at_ns: u64) -> u64 {
+        self.gate.as_ref().map_or(at_ns, |gate| gate.open_ns(at_ns))
+    }
+
+    /// Whether deferred transactions may be taken out of the queue now.
+    fn is_open(&self) -> bool {
+        self.gate.is_none() || {
+            let now_ns = self.now_ns();
+            self.open_ns(now_ns) == now_ns
         }
     }
 
@@ -197,8 +216,8 @@ impl<'a, W: Workload> Floor<'a, W> {
         if self.span.holds(due_ns) && self.arrivals.is_none() {
             self.books.lateness.record(now_ns.saturating_sub(due_ns));
         }
-        // A pause of nothing is no pause (see `result`).
-        if due_ns > *since_ns && self.arrivals.is_none() {
+        // A pause of nothing is no pause (see `result`), and waiting for a turn is no thinking.
+        if due_ns > *since_ns && self.arrivals.is_none() && self.gate.is_none() {
             let (began, ended) = (self.span.holds(*since_ns), self.span.holds(due_ns));
             match stage {
                 Stage::Thinking if began && ended => kind.think.record(now_ns - since_ns),
@@ -357,10 +376,14 @@ impl<'a, W: Workload> Floor<'a, W> {
             done_ns: now_ns,
             retries: 0,
         };
+        if let Some(gate) = &self.gate {
+            gate.answered(now_ns);
+        }
         self.books.answered(&self.span, served, Outcome::Deferred);
         let think_ns = self.rest(seat, now_ns);
         // By a timer in any case: terminals that never wait must not keep the loop to themselves.
-        self.timers.push(now_ns + think_ns, Who::Terminal(seat));
+        let at_ns = self.open_ns(now_ns + think_ns);
+        self.timers.push(at_ns, Who::Terminal(seat));
     }
 
     /// The terminal has its result; returns how long it thinks.
@@ -386,6 +409,7 @@ impl<'a, W: Workload> Floor<'a, W> {
             return Some(desk);
         }
         if !self.queue.is_empty()
+            && self.is_open()
             && let Some(desk) = self.idle[1].pop()
         {
             let place = &mut self.desks[desk as usize];
@@ -422,7 +446,8 @@ impl<'a, W: Workload> Floor<'a, W> {
     /// Whether [`Self::assign`] would find something.
     pub(super) fn has_work(&self) -> bool {
         let free = self.common.options.own_connections || !self.idle[0].is_empty();
-        !self.ready.is_empty() && free || !self.queue.is_empty() && !self.idle[1].is_empty()
+        !self.ready.is_empty() && free
+            || !self.queue.is_empty() && !self.idle[1].is_empty() && self.is_open()
     }
 
     /// What a connection that has just come free is to do at once: what its own terminal waits for.
@@ -495,9 +520,13 @@ impl<'a, W: Workload> Floor<'a, W> {
     ) {
         self.turn(served.done_ns);
         match executed {
-            Ok(done) => self
-                .books
-                .answered(&self.span, served, outcome(done.committed)),
+            Ok(done) => {
+                if let Some(gate) = &self.gate {
+                    gate.answered(served.done_ns);
+                }
+                let outcome = outcome(done.committed);
+                self.books.answered(&self.span, served, outcome);
+            }
             Err(failure) => self.books.failed(&self.span, served, failure),
         }
         if self.span.holds(served.due_ns) {
@@ -520,10 +549,10 @@ impl<'a, W: Workload> Floor<'a, W> {
             return self.leave(seat);
         }
         let think_ns = self.rest(seat, served.done_ns);
-        if think_ns == 0 {
-            self.menu(seat, served.done_ns);
+        let at_ns = self.open_ns(served.done_ns + think_ns);
+        if at_ns == served.done_ns {
+            self.menu(seat, at_ns);
         } else {
-            let at_ns = served.done_ns + think_ns;
             self.timers.push(at_ns, Who::Terminal(seat));
         }
     }
