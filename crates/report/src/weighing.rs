@@ -2,9 +2,9 @@
 
 use crate::format::{decimal, significant};
 use crate::table::{Table, Tone, escape_markdown, lines, numbers, words};
-use tenbin_study::weigh::{StoppedBy, WeighedSide, Weighing};
+use tenbin_study::weigh::Weighing;
 
-/// A weighing for a terminal of `width` columns: the answer, the sides, and every pair of trials.
+/// A weighing for a terminal of `width` columns: the answers, the sides, and every round of trials.
 #[must_use]
 pub fn weighing_terminal(weighing: &Weighing, width: usize, color: bool) -> String {
     let mut out = String::new();
@@ -12,16 +12,25 @@ pub fn weighing_terminal(weighing: &Weighing, width: usize, color: bool) -> Stri
         Some(_) => Tone::Bad,
         None => Tone::Plain,
     };
-    lines(&mut out, &weighing.sentence(), tone, width, color);
-    lines(&mut out, stopped(weighing), Tone::Soft, width, color);
-    out.push('\n');
-    for (name, words) in sides(weighing) {
-        let line = format!("{name}: {} {words}", weighing.command);
-        lines(&mut out, line.trim_end(), Tone::Plain, width, color);
+    for sentence in weighing.sentences() {
+        lines(&mut out, &sentence, tone, width, color);
     }
-    if !weighing.pairs.is_empty() {
+    for line in notes(weighing) {
+        lines(&mut out, &line, Tone::Soft, width, color);
+    }
+    out.push('\n');
+    for (name, command) in sides(weighing) {
+        lines(
+            &mut out,
+            &format!("{name}: {command}"),
+            Tone::Plain,
+            width,
+            color,
+        );
+    }
+    if !weighing.rounds.is_empty() {
         out.push('\n');
-        out.push_str(&pairs(weighing).terminal(width, color));
+        out.push_str(&rounds(weighing).terminal(width, color));
     }
     out.replace('\u{a0}', " ")
 }
@@ -29,56 +38,92 @@ pub fn weighing_terminal(weighing: &Weighing, width: usize, color: bool) -> Stri
 /// A weighing as GitHub-flavoured Markdown.
 #[must_use]
 pub fn weighing_markdown(weighing: &Weighing) -> String {
-    let sides: String = sides(weighing)
-        .map(|(name, words)| {
-            let line = format!("{} {words}", weighing.command);
-            format!("- {name}: `{}`\n", line.trim_end().replace('`', "'"))
-        })
-        .concat();
+    let sentences = weighing.sentences();
+    let (first, others) = sentences
+        .split_first()
+        .map_or(("", &[][..]), |(first, others)| (first.as_str(), others));
+    let paragraph = |sentence: &String| format!("{}\n\n", escape_markdown(sentence));
+    let others = others.iter().map(paragraph).collect::<Vec<_>>().concat();
+    let item =
+        |(name, command): (&str, String)| format!("- {name}: `{}`\n", command.replace('`', "'"));
+    let sides = sides(weighing).map(item).collect::<Vec<_>>().concat();
     format!(
-        "# {}\n\n{sides}\n{}\n\n{}",
-        escape_markdown(&weighing.sentence()),
-        stopped(weighing),
-        pairs(weighing).markdown()
+        "# {}\n\n{others}{sides}\n{}\n\n{}",
+        escape_markdown(first),
+        notes(weighing).join(" "),
+        rounds(weighing).markdown()
     )
 }
 
-fn sides(weighing: &Weighing) -> [(char, &str); 2] {
-    [('A', &weighing.a), ('B', &weighing.b)]
+/// Names and commands.
+fn sides(weighing: &Weighing) -> impl Iterator<Item = (&str, String)> {
+    weighing.sides.iter().map(|side| {
+        let command = format!("{} {}", weighing.command, side.options);
+        (side.name.as_str(), command.trim_end().to_owned())
+    })
 }
 
-fn stopped(weighing: &Weighing) -> &'static str {
-    match weighing.stopped_by {
-        StoppedBy::Answer => "Stopped because the question is answered.",
-        StoppedBy::Precision => "Stopped because the interval is as narrow as asked.",
-        StoppedBy::Pairs => "Stopped after the largest number of pairs (--pairs).",
-        StoppedBy::Budget => "Stopped because the time is used up (--budget).",
-        StoppedBy::Interrupt => "Interrupted; the pair under way is not counted.",
-        StoppedBy::Failure => "Stopped because a trial failed.",
+/// Why it stopped, what the intervals hold for, what failed meanwhile, and where the data came from.
+fn notes(weighing: &Weighing) -> Vec<String> {
+    let mut notes = vec![weighing.stopped(), weighing.turns()];
+    notes.extend(weighing.check_sentences());
+    let questions = weighing.contrasts.len();
+    if questions > 1 {
+        notes.push(format!(
+            "The intervals hold for all {questions} comparisons at once (Bonferroni's correction)."
+        ));
     }
+    let failed = weighing
+        .trials
+        .iter()
+        .filter(|trial| trial.failed.is_some());
+    match failed.count() {
+        0 => {}
+        1 => notes.push("1 trial failed; it is kept and marked.".to_owned()),
+        many => notes.push(format!("{many} trials failed; they are kept and marked.")),
+    }
+    let mut data: Vec<&str> = weighing
+        .sides
+        .iter()
+        .map(|side| side.data.as_str())
+        .collect();
+    data.dedup();
+    notes.extend(
+        data.into_iter()
+            .filter(|data| !data.is_empty())
+            .map(str::to_owned),
+    );
+    notes
 }
 
-fn pairs(weighing: &Weighing) -> Table {
-    let title = |side: char| format!("{side} ({})", weighing.metric);
-    let mut table = Table::new([
-        words("Pair"),
-        words("first"),
-        numbers(title('A')),
-        numbers(title('B')),
-        numbers("B/A"),
-    ]);
-    for (number, pair) in (1..).zip(&weighing.pairs) {
-        let first = match pair.first {
-            WeighedSide::A => "A",
-            WeighedSide::B => "B",
-        };
-        table.row([
-            number.to_string().into(),
-            first.into(),
-            significant(pair.a).into(),
-            significant(pair.b).into(),
-            decimal(pair.ratio(), 3).into(),
-        ]);
+fn rounds(weighing: &Weighing) -> Table {
+    let first = &weighing.sides[0].name;
+    let title = match weighing.round_word() {
+        "pair" => "Pair",
+        _ => "Round",
+    };
+    let mut columns = vec![words(title), words("order")];
+    for (side, of) in weighing.sides.iter().enumerate() {
+        columns.push(numbers(format!("{} ({})", of.name, weighing.metric)));
+        if side > 0 {
+            columns.push(numbers(format!("{}/{first}", of.name)));
+        }
+    }
+    let mut table = Table::new(columns);
+    for (number, round) in (1..).zip(&weighing.rounds) {
+        let order = round
+            .order
+            .iter()
+            .map(|&side| weighing.sides[side].name.as_str());
+        let order: Vec<&str> = order.collect();
+        let mut row = vec![number.to_string().into(), order.join(" ").into()];
+        for (side, &value) in round.throughput.iter().enumerate() {
+            row.push(significant(value).into());
+            if side > 0 {
+                row.push(decimal(round.ratio(side, 0), 3).into());
+            }
+        }
+        table.row(row);
     }
     table
 }

@@ -4,4 +4,5 @@
 mod compare;
 mod gate;
 mod made;
+mod slices;
 mod weigh;

@@ -42,6 +42,8 @@ fn two_configurations_are_weighed_and_every_trial_is_kept() {
     let words = [
         "--b",
         "--set jit=off",
+        "--by",
+        "trials",
         "--pairs",
         "2",
         "--out",
@@ -58,36 +60,51 @@ fn two_configurations_are_weighed_and_every_trial_is_kept() {
     let kept: Value =
         serde_json::from_slice(&std::fs::read(out.join("weighing.json")).unwrap()).unwrap();
     assert_eq!(weighing, kept);
-    assert_eq!(
-        (&weighing["answer"], &weighing["stopped_by"]),
-        (&"not_decided".into(), &"pairs".into())
-    );
+    assert_eq!(weighing["stopped_by"], "rounds");
     assert_eq!(weighing["metric"], "tps");
-    let pairs = weighing["pairs"].as_array().unwrap();
-    let firsts: Vec<&str> = pairs
-        .iter()
-        .map(|pair| pair["first"].as_str().unwrap())
-        .collect();
-    assert_eq!(firsts, ["a", "b"]);
-    let mut logarithms = 0.0;
-    for pair in pairs {
-        let of = |side: &str| {
-            let directory = pair[format!("{side}_directory")].as_str().unwrap();
-            let run = RunDir::open(Path::new(directory)).unwrap();
-            let jit = run.run().server.settings.get("jit");
-            let jit = jit.is_some_and(|setting| setting.value == "off");
-            assert_eq!(jit, side == "b", "{directory}");
-            let counted = tps(directory);
-            let value = pair[side].as_f64().unwrap();
-            assert!(
-                (value / counted - 1.0).abs() < 1e-6,
-                "{value} for {counted}"
-            );
-            value.ln()
-        };
-        logarithms += of("b") - of("a");
+    assert_eq!(weighing["by"], "trials");
+    // Loaded once, for both sides.
+    for side in weighing["sides"].as_array().unwrap() {
+        let data = side["data"].as_str().unwrap();
+        assert!(data.starts_with("Data: template 1, copied"), "{data}");
     }
-    let ratio = weighing["ratio"].as_f64().unwrap();
+    let trials = weighing["trials"].as_array().unwrap();
+    let order: Vec<u64> = trials
+        .iter()
+        .map(|trial| trial["side"].as_u64().unwrap())
+        .collect();
+    assert_eq!(order, [0, 1, 1, 0]);
+    let mut logarithms = 0.0;
+    let mut sizes = std::collections::BTreeSet::new();
+    for trial in trials {
+        let directory = trial["directory"].as_str().unwrap();
+        let run = RunDir::open(Path::new(directory)).unwrap();
+        let settings = &run.run().server.settings;
+        let jit = settings.get("jit").is_some_and(|jit| jit.value == "off");
+        assert_eq!(jit, trial["side"] == 1, "{directory}");
+        sizes.insert(run.run().server.database_size_bytes);
+        let counted = tps(directory);
+        let value = trial["throughput"].as_f64().unwrap();
+        assert!(
+            (value / counted - 1.0).abs() < 1e-6,
+            "{value} for {counted}"
+        );
+        let round = usize::try_from(trial["round"].as_u64().unwrap()).unwrap() - 1;
+        let side = usize::try_from(trial["side"].as_u64().unwrap()).unwrap();
+        assert_eq!(
+            weighing["rounds"][round]["throughput"][side],
+            trial["throughput"]
+        );
+        logarithms += if jit { value.ln() } else { -value.ln() };
+    }
+    assert_eq!(
+        sizes.len(),
+        1,
+        "all trials begin with the same bytes: {sizes:?}"
+    );
+    let contrast = &weighing["contrasts"][0];
+    assert_eq!(contrast["answer"], "not_decided");
+    let ratio = contrast["ratio"].as_f64().unwrap();
     assert!((ratio.ln() - logarithms / 2.0).abs() < 1e-9, "{ratio}");
     // The result of another weighing is not written over.
     let again = weigh(&format!("run tpcb -s 1 {LOAD}"), &words);
@@ -124,7 +141,7 @@ fn a_trial_whose_transactions_fail_ends_the_weighing_with_status_1() {
         "{printed}"
     );
     // What was run is kept.
-    for trial in ["01-a", "01-b"] {
+    for trial in ["01-a", "01-b", "01-b-2"] {
         RunDir::open(&out.join(trial)).unwrap();
     }
 }
@@ -171,4 +188,152 @@ fn what_cannot_be_weighed_is_refused_before_anything_is_made() {
         );
         assert!(!out.exists());
     }
+}
+
+/// Answers in a part of a run directory's measurement interval, from its rows.
+fn answered(directory: &str, from_s: f64, to_s: f64) -> u64 {
+    let run = RunDir::open(Path::new(directory)).unwrap();
+    let rows = run.transactions().unwrap().unwrap();
+    // Counts are kept in bins of 10 ms.
+    let part = (from_s * 100.0).round()..(to_s * 100.0).round();
+    let inside = rows.flat_map(Result::unwrap).filter(|row| {
+        let end_ns = row.start_ns + i64::try_from(row.response_ns).unwrap();
+        row.outcome == Outcome::Committed && part.contains(&(end_ns.div_euclid(10_000_000) as f64))
+    });
+    inside.count() as u64
+}
+
+#[test]
+fn slices_have_the_rows_of_both_run_directories() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("w");
+    let output = weigh(
+        &format!("run tpcb -s 1 {LOAD}"),
+        &[
+            "--b",
+            "--set jit=off",
+            "--by",
+            "slices",
+            "--slice",
+            "200ms",
+            "--budget",
+            "10s",
+            "--same-within",
+            "0.0001",
+            "--out",
+            out.to_str().unwrap(),
+            "--json",
+        ],
+    );
+    let told = text(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 5)), "{told}");
+    let weighing: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sides: Vec<&str> = (0..2)
+        .map(|side| weighing["sides"][side]["directory"].as_str().unwrap())
+        .collect();
+    let slices = weighing["slices"].as_array().unwrap();
+    assert!(slices.len() >= 24, "{}", slices.len());
+    let number = |value: &Value| value.as_f64().unwrap();
+    let mut rounds: Vec<[(u64, f64); 2]> = Vec::new();
+    let mut in_turn = 0;
+    for (index, slice) in slices.iter().enumerate() {
+        let side = usize::try_from(slice["side"].as_u64().unwrap()).unwrap();
+        assert_eq!(side, [0, 1, 1, 0][index % 4]);
+        let (from_s, to_s) = (number(&slice["counted_from_s"]), number(&slice["end_s"]));
+        let transactions = slice["transactions"].as_u64().unwrap();
+        assert_eq!(
+            transactions,
+            answered(sides[side], from_s, to_s),
+            "slice {index}"
+        );
+        // The resting side answers what was under way, and no more: two terminals have two transactions.
+        let rested = answered(sides[1 - side], number(&slice["start_s"]), to_s);
+        assert!(
+            rested <= 2,
+            "{rested} answers in slice {index} of the other side"
+        );
+        in_turn += transactions;
+        if slice["excluded"].is_null() {
+            rounds.resize(index / 8 + 1, [(0, 0.0); 2]);
+            let sum = &mut rounds[index / 8][side];
+            *sum = (sum.0 + transactions, sum.1 + to_s - from_s);
+        }
+    }
+    assert!(in_turn > 0);
+    for (round, sums) in weighing["rounds"].as_array().unwrap().iter().zip(&rounds) {
+        for (side, (transactions, time_s)) in sums.iter().enumerate() {
+            let rate = *transactions as f64 / time_s;
+            let said = number(&round["throughput"][side]);
+            assert!((said / rate - 1.0).abs() < 1e-9, "{said} for {rate}");
+        }
+    }
+    for directory in sides {
+        let run = RunDir::open(Path::new(directory)).unwrap();
+        let info = &run.run().run;
+        assert!(!info.interrupted, "{:?}", info.interrupted_by);
+        let active_s = info.active_s.unwrap();
+        assert!(
+            active_s < 0.8 * info.measured_s,
+            "{active_s} of {}",
+            info.measured_s
+        );
+    }
+}
+
+#[test]
+fn a_server_that_dies_in_a_slice_ends_the_weighing_with_status_1() {
+    let folder = TempDir::new().unwrap();
+    let script = folder.path().join("kill.sql");
+    let kill = "COPY (SELECT 1) TO PROGRAM 'kill -9 $(head -n 1 postmaster.pid)';\n";
+    std::fs::write(&script, kill).unwrap();
+    let out = folder.path().join("w");
+    let command = format!("run {} {LOAD}", script.display());
+    let b = "--set jit=off";
+    let output = weigh(
+        &command,
+        &["--b", b, "--by", "slices", "--out", out.to_str().unwrap()],
+    );
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let printed = text(&output.stdout).replace('\n', " ");
+    assert!(
+        printed.starts_with("Not decided: the server of side"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_limit_decides_the_status_of_varied_sides() {
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("w");
+    let words = |limit: &'static str, out: &Path| {
+        let out = out.to_str().unwrap().to_owned();
+        [
+            "--vary",
+            "connections=1,2",
+            "--pairs",
+            "3",
+            "--fail-if",
+            limit,
+            "--out",
+            &out,
+        ]
+        .map(str::to_owned)
+    };
+    let command = format!("run tpcb -s 1 {LOAD}");
+    let words = words("connections=2 < 0.000001 * connections=1", &out);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = weigh(&command, &words);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let printed = text(&output.stdout).replace('\n', " ");
+    assert!(
+        printed.starts_with("Passed: it is not so that connections=2.throughput <"),
+        "{printed}"
+    );
+    let bad = weigh(&command, &["--b", "--set jit=off", "--fail-if", "C < A"]);
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(
+        text(&bad.stderr).contains("there is no side"),
+        "{}",
+        text(&bad.stderr)
+    );
 }
