@@ -9,6 +9,10 @@ pub struct Network {
     pub classes: Vec<Class>,
     /// Stations, at least one; a request without routes visits them in this order.
     pub stations: Vec<Station>,
+    /// What requests hold while they are served, see [`Step::Take`].
+    pub resources: Vec<Resource>,
+    /// How long a request that holds a record waits for another before it looks for a deadlock, in seconds.
+    pub deadlock_timeout_s: f64,
 }
 
 /// Requests with the same load, priority and path.
@@ -49,6 +53,41 @@ pub enum Path {
     /// By chance: the next station after the start (first entry) and after station `i` (entry `i + 1`).
     /// What remains to 1 ends the request.
     Routes(Vec<Vec<(usize, f64)>>),
+    /// One step after the other.
+    Steps(Vec<Step>),
+}
+
+/// A step of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Is served.
+    Visit {
+        /// The station.
+        station: usize,
+        /// The service time of this visit.
+        service: Service,
+    },
+    /// Takes a record of a resource that it does not hold yet, and waits for it first come, first served.
+    Take(usize),
+    /// Releases all records of a resource. The end of the request releases everything.
+    Free(usize),
+    /// Goes all of these ways at the same time, and continues when all have ended. They take and free nothing.
+    Fork(Vec<Vec<Step>>),
+}
+
+/// What requests hold while they are served at stations: a lock, a connection, a place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resource {
+    /// Unique name.
+    pub name: String,
+    /// Records, each with a queue of its own; a request takes one at random. 1 to 10,000,000.
+    pub records: u32,
+    /// How many requests can hold a record at the same time, at least 1. A record of one unit is an exclusive lock.
+    pub units: u32,
+    /// Most requests that wait, over all records; the next is refused. `None`: no limit.
+    pub queue: Option<u32>,
+    /// The n-th record is taken in proportion to n to the power of minus this; 0: all alike.
+    pub zipf: f64,
 }
 
 /// A place where requests are served and wait.
@@ -77,6 +116,8 @@ pub enum Scheduling {
     Delay,
     /// The lowest [`Class::priority`] first, without interrupting a service.
     Priority,
+    /// One service for all who wait, as a group commit: who comes during a service waits for the next.
+    Group,
 }
 
 /// How many requests a station serves at once, and how fast.
@@ -223,6 +264,8 @@ impl Network {
     /// The open classes' share of a station's capacity, for each station where it is 1 or more.
     pub fn overloaded(&self) -> impl Iterator<Item = (usize, f64)> {
         (0..self.stations.len())
+            // A group serves all who wait, however many.
+            .filter(|station| self.stations[*station].scheduling != Scheduling::Group)
             .map(|station| {
                 (
                     station,

@@ -3,7 +3,7 @@
 use crate::approximate;
 use crate::bounds::{Bounds, bounds};
 use crate::exact::{self, Found};
-use crate::network::{Load, Network, Scheduling, Servers, Shape};
+use crate::network::{Load, Network, Path, Scheduling, Servers, Shape, Step};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -97,10 +97,10 @@ pub struct StationClass {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SolveError {
     /// The network has no product form.
-    #[error("station {station:?}: {reason}, so the network has no product form; {instead}")]
+    #[error("{place}: {reason}, so the network has no product form; {instead}")]
     NotProductForm {
-        /// The station that breaks it.
-        station: String,
+        /// The station or class that breaks it.
+        place: String,
         /// Why.
         reason: String,
         /// What to do instead.
@@ -148,6 +148,26 @@ pub fn solve(network: &Network) -> Result<Solution, SolveError> {
 
 /// The conditions of Baskett, Chandy, Muntz and Palacios 1975.
 fn product_form(network: &Network) -> Result<(), SolveError> {
+    for class in &network.classes {
+        let Path::Steps(steps) = &class.path else {
+            continue;
+        };
+        let reason = steps.iter().find_map(|step| match step {
+            Step::Take(resource) | Step::Free(resource) => Some(format!(
+                "it holds resource {:?} while it is served",
+                network.resources[*resource].name
+            )),
+            Step::Fork(_) => Some("it forks".to_owned()),
+            Step::Visit { .. } => None,
+        });
+        if let Some(reason) = reason {
+            return Err(SolveError::NotProductForm {
+                place: format!("class {:?}", class.name),
+                reason,
+                instead: "use `tenbin model simulate`".to_owned(),
+            });
+        }
+    }
     for station in &network.stations {
         let times: Vec<_> = station
             .service
@@ -158,6 +178,7 @@ fn product_form(network: &Network) -> Result<(), SolveError> {
             .collect();
         let reason = match station.scheduling {
             Scheduling::Priority => "it serves by priority",
+            Scheduling::Group => "it serves all who wait at once",
             Scheduling::Fcfs if times.iter().any(|time| time.shape != Shape::Exponential) => {
                 "it serves first come, first served and a service time is not exponential"
             }
@@ -171,7 +192,7 @@ fn product_form(network: &Network) -> Result<(), SolveError> {
             Scheduling::Ps | Scheduling::Delay | Scheduling::Fcfs => continue,
         };
         return Err(SolveError::NotProductForm {
-            station: station.name.clone(),
+            place: format!("station {:?}", station.name),
             reason: reason.to_owned(),
             instead: "use `tenbin model simulate`".to_owned(),
         });

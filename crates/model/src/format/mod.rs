@@ -1,18 +1,17 @@
 //! The network file: TOML in, [`Network`] out. Every error has its line and key.
 
-use crate::network::{Class, Load, Network, Path, Scheduling, Servers, Service, Shape, Station};
+use crate::network::{Class, Load, Network, Path, Resource, Service, Shape, Station};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use toml::Spanned;
 
+mod stations;
+mod steps;
 mod text;
 mod visits;
 
 pub use text::network_schema;
-use text::{
-    ClassText, File, PerClass, Routes, SchedulingText, ServersText, ServiceText, StationText,
-    Value as _, distribution,
-};
+use text::{ClassText, File, Routes, ServiceText, Value as _, distribution};
 use visits::visits;
 
 /// Largest number of stations.
@@ -23,6 +22,8 @@ const MOST_CLASSES: usize = 100;
 const MOST_REQUESTS: u32 = 1_000_000;
 /// Longest file in bytes.
 const MOST_BYTES: usize = 4 << 20;
+/// `PostgreSQL`'s default.
+const DEADLOCK_TIMEOUT_S: f64 = 1.0;
 /// How far routes may be from 1 in sum.
 const ROUTE_TOLERANCE: f64 = 1e-9;
 
@@ -46,20 +47,66 @@ impl Network {
     /// # Errors
     /// The first thing that is wrong, with its line and key.
     pub fn parse(text: &str, file: &str) -> Result<Self, FormatError> {
-        let reader = Reader { text, file };
-        if text.len() > MOST_BYTES {
+        Reader {
+            text,
+            file,
+            at: None,
+        }
+        .read()
+    }
+
+    /// The same with another population of the closed class, of which `active` are served at most.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; also if there is more than one class.
+    pub(crate) fn parse_at(
+        text: &str,
+        file: &str,
+        population: u32,
+        active: u32,
+    ) -> Result<Self, FormatError> {
+        let reader = Reader {
+            text,
+            file,
+            at: Some((population, active)),
+        };
+        let network = reader.read()?;
+        if network.classes.len() > 1 || network.population(0) == 0 {
+            let message = "a number of clients needs a model with one closed class";
+            return Err(reader.error(0..0, "class", message));
+        }
+        Ok(network)
+    }
+}
+
+/// The part `[fit]`.
+pub(crate) fn fit(text: &str, file: &str) -> Result<Option<crate::fit::Fit>, FormatError> {
+    let reader = Reader {
+        text,
+        file,
+        at: None,
+    };
+    reader.parsed().map(|parsed| parsed.fit)
+}
+
+impl Reader<'_> {
+    fn parsed(&self) -> Checked<File> {
+        if self.text.len() > MOST_BYTES {
             let message = format!(
                 "the file has {} bytes; the limit is {MOST_BYTES}",
-                text.len()
+                self.text.len()
             );
-            return Err(reader.error(0..0, "file", message));
+            return Err(self.error(0..0, "file", message));
         }
-        let parsed: File = toml::from_str(text).map_err(|error| {
+        toml::from_str(self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            let key = reader.key_at(span.start);
-            reader.error(span, &key, error.message().to_owned())
-        })?;
-        reader.network(&parsed)
+            let key = self.key_at(span.start);
+            self.error(span, &key, error.message().to_owned())
+        })
+    }
+
+    fn read(&self) -> Checked<Network> {
+        self.network(&self.parsed()?)
     }
 }
 
@@ -67,6 +114,8 @@ impl Network {
 struct Reader<'a> {
     text: &'a str,
     file: &'a str,
+    /// Population of the closed class and how many of it are active, in place of the file's.
+    at: Option<(u32, u32)>,
 }
 
 /// A class's value with its place; `None`: the class has none.
@@ -137,14 +186,20 @@ impl Reader<'_> {
             .iter()
             .map(|class| class.name.as_ref().as_str())
             .collect();
+        let populations: Vec<Option<f64>> =
+            file.class.iter().map(|class| self.active(class)).collect();
+        let resources = self.resources(file)?;
+        let has_steps = file.class.iter().any(|class| class.steps.is_some());
         let mut stations = file
             .station
             .iter()
-            .map(|station| self.station(station, &class_names))
+            .map(|station| self.station(station, &class_names, &populations, has_steps))
             .collect::<Checked<Vec<_>>>()?;
         let mut classes = Vec::new();
         for (index, class) in file.class.iter().enumerate() {
-            classes.push(self.class(class, index, file, &mut stations)?);
+            let class = self.class(class, index, file, &mut stations)?;
+            self.refusals(&class, &file.class[index], &resources)?;
+            classes.push(class);
         }
         for (text, station) in file.station.iter().zip(&stations) {
             if station.visits.iter().all(|visits| *visits <= 0.0) {
@@ -160,6 +215,8 @@ impl Reader<'_> {
             name: file.name.clone(),
             classes,
             stations,
+            resources,
+            deadlock_timeout_s: self.deadlock_timeout(file)?,
         };
         if let Some((station, share)) = network.overloaded().next() {
             let name = &file.station[station].name;
@@ -208,182 +265,48 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn station(&self, text: &StationText, classes: &[&str]) -> Checked<Station> {
-        let key = |part: &str| format!("station {:?}: {part}", text.name.as_ref());
-        let servers = self.servers(text)?;
-        let infinite = servers == Servers::Infinite;
-        let scheduling = match text.scheduling {
-            None if infinite => Scheduling::Delay,
-            None | Some(SchedulingText::Ps) => Scheduling::Ps,
-            Some(SchedulingText::Fcfs) => Scheduling::Fcfs,
-            Some(SchedulingText::Delay) => Scheduling::Delay,
-            Some(SchedulingText::Priority) => Scheduling::Priority,
-        };
-        if scheduling == Scheduling::Delay
-            && !infinite
-            && (text.servers.is_some() || text.speeds.is_some())
-        {
-            return Err(self.error(
-                text.name.span(),
-                &key("scheduling"),
-                "a delay has no servers or speeds; remove them",
-            ));
-        }
-        let (servers, scheduling) = if infinite || scheduling == Scheduling::Delay {
-            (Servers::Infinite, Scheduling::Delay)
-        } else {
-            (servers, scheduling)
-        };
-        let (part, times) = match (&text.service, &text.demand) {
-            (Some(_), Some(demand)) => {
-                return Err(self.error(
-                    demand.span(),
-                    &key("demand"),
-                    "give either demand, or service and visits",
-                ));
+    fn deadlock_timeout(&self, file: &File) -> Checked<f64> {
+        match &file.deadlock_timeout {
+            None => Ok(DEADLOCK_TIMEOUT_S),
+            Some(time) if time.as_ref().0.is_finite() && time.as_ref().0 > 0.0 => {
+                Ok(time.as_ref().0)
             }
-            (Some(service), None) => ("service", service),
-            (None, Some(demand)) => {
-                if let Some(visits) = &text.visits {
-                    return Err(self.error(
-                        visits.span(),
-                        &key("visits"),
-                        "demand is for all visits; give service with visits",
-                    ));
-                }
-                ("demand", demand)
-            }
-            (None, None) => {
-                return Err(self.error(
-                    text.name.span(),
-                    &key("service"),
-                    "there is no service time; add for example service = \"5 ms\"",
-                ));
-            }
-        };
-        let service = self
-            .per_class(times, &key(part), classes)?
-            .into_iter()
-            .map(|found| {
-                found
-                    .map(|(service, span)| self.service(service, span, &key(part), false))
-                    .transpose()
-            })
-            .collect::<Checked<Vec<_>>>()?;
-        let mut visits: Vec<f64> = service
-            .iter()
-            .map(|service| f64::from(u8::from(service.is_some())))
-            .collect();
-        if let Some(given) = &text.visits {
-            for (class, found) in self
-                .per_class(given, &key("visits"), classes)?
-                .into_iter()
-                .enumerate()
-            {
-                let Some((value, span)) = found else { continue };
-                if !value.is_finite() || *value < 0.0 {
-                    return Err(self.error(
-                        span,
-                        &key("visits"),
-                        format!("{value} visits: give 0 or more"),
-                    ));
-                }
-                if service[class].is_some() {
-                    visits[class] = *value;
-                } else if matches!(given.as_ref(), PerClass::Each(_)) && *value > 0.0 {
-                    return Err(self.error(
-                        span,
-                        &key("visits"),
-                        format!("class {:?} has no service time here", classes[class]),
-                    ));
-                }
-            }
-        }
-        Ok(Station {
-            name: text.name.as_ref().clone(),
-            scheduling,
-            servers,
-            service,
-            visits,
-        })
-    }
-
-    fn servers(&self, text: &StationText) -> Checked<Servers> {
-        let key = |part: &str| format!("station {:?}: {part}", text.name.as_ref());
-        let most = Servers::MOST;
-        match (&text.servers, &text.speeds) {
-            (Some(servers), Some(_)) => Err(self.error(
-                servers.span(),
-                &key("servers"),
-                "give either servers or speeds",
-            )),
-            (None, None) => Ok(Servers::Count(1)),
-            (Some(servers), None) => match servers.as_ref() {
-                ServersText::Infinite => Ok(Servers::Infinite),
-                ServersText::Count(count) => u32::try_from(*count)
-                    .ok()
-                    .filter(|count| (1..=most).contains(count))
-                    .map(Servers::Count)
-                    .ok_or_else(|| {
-                        let message = format!("{count} servers: give 1 to {most}, or \"infinite\"");
-                        self.error(servers.span(), &key("servers"), message)
-                    }),
-            },
-            (None, Some(speeds)) => {
-                let values = speeds.as_ref();
-                if values.is_empty() || values.len() > most as usize {
-                    let message = format!("{} values: give 1 to {most}", values.len());
-                    return Err(self.error(speeds.span(), &key("speeds"), message));
-                }
-                if let Some(wrong) = values
-                    .iter()
-                    .find(|speed| !(speed.is_finite() && **speed > 0.0))
-                {
-                    return Err(self.error(
-                        speeds.span(),
-                        &key("speeds"),
-                        format!("{wrong}: a speed is above 0"),
-                    ));
-                }
-                Ok(Servers::Speeds(values.clone()))
+            Some(time) => {
+                let message = format!("{} s: a time is above 0", time.as_ref().0);
+                Err(self.error(time.span(), "deadlock_timeout", message))
             }
         }
     }
 
-    /// The value of each class, with its place.
-    fn per_class<'a, T>(
-        &self,
-        given: &'a Spanned<PerClass<T>>,
-        key: &str,
-        classes: &[&str],
-    ) -> Checked<Vec<Placed<'a, T>>> {
-        match given.as_ref() {
-            PerClass::All(value) => Ok(classes
-                .iter()
-                .map(|_| Some((value, given.span())))
-                .collect()),
-            PerClass::Each(each) => {
-                let mut values: Vec<_> = classes.iter().map(|_| None).collect();
-                for (class, value) in each {
-                    let Some(index) = classes.iter().position(|name| *name == class.as_ref())
-                    else {
-                        let message = format!(
-                            "there is no class {:?}; the classes are {}",
-                            class.as_ref(),
-                            classes.join(", ")
-                        );
-                        return Err(self.error(class.span(), key, message));
-                    };
-                    values[index] = Some((value.as_ref(), value.span()));
-                }
-                Ok(values)
+    /// A refused request that does not think would come back at the same moment, for ever.
+    fn refusals(&self, class: &Class, text: &ClassText, resources: &[Resource]) -> Checked<()> {
+        let at_once = matches!(&class.load, Load::Closed { think, .. } if think.mean_s <= 0.0);
+        match (&class.path, &text.steps) {
+            (Path::Steps(list), Some(steps)) if at_once && steps::may_refuse(list, resources) => {
+                Err(self.error(
+                    steps.span(),
+                    &format!("class {:?}: steps", class.name),
+                    "a resource with a queue may refuse requests, which return after the think time; give a think_time",
+                ))
             }
+            _ => Ok(()),
         }
     }
 
+    /// How many requests of a closed class are active at most.
+    fn active(&self, class: &ClassText) -> Option<f64> {
+        let population = class.population.as_ref()?;
+        let active = self
+            .at
+            .map_or(*population.as_ref(), |(_, active)| i64::from(active));
+        Some(active as f64)
+    }
+
+    /// `population`: the requests that share the processors, for a time that depends on them.
     fn service(
         &self,
         text: &ServiceText,
+        population: Option<f64>,
         span: Range<usize>,
         key: &str,
         zero: bool,
@@ -393,7 +316,7 @@ impl Reader<'_> {
                 mean_s: *mean_s,
                 shape: Shape::Exponential,
             }),
-            ServiceText::Distribution(given) => distribution(given),
+            ServiceText::Distribution(given) => distribution(given, population),
         };
         let service = service.map_err(|message| self.error(span.clone(), key, message))?;
         let mean_s = service.mean_s;
@@ -447,9 +370,15 @@ impl Reader<'_> {
                 Load::Open { rate_per_s }
             }
         };
-        let path = match &text.route {
-            None => Path::Order,
-            Some(routes) => {
+        let path = match (&text.route, &text.steps) {
+            (Some(_), Some(steps)) => {
+                return Err(self.error(steps.span(), &key("steps"), "give either route or steps"));
+            }
+            (None, Some(steps)) => {
+                Path::Steps(self.steps(steps.as_ref(), text, index, file, stations)?)
+            }
+            (None, None) => Path::Order,
+            (Some(routes), None) => {
                 let routes = self.routes(routes, text, file)?;
                 let visits = visits(&routes).ok_or_else(|| {
                     self.error(
@@ -493,13 +422,22 @@ impl Reader<'_> {
                 mean_s: 0.0,
                 shape: Shape::Exponential,
             },
-            Some(think) => self.service(think.as_ref(), think.span(), &key("think_time"), true)?,
+            Some(think) => self.service(
+                think.as_ref(),
+                self.active(text),
+                think.span(),
+                &key("think_time"),
+                true,
+            )?,
         };
-        let count = u32::try_from(*population.as_ref())
+        let given = self.at.map_or(*population.as_ref(), |(population, _)| {
+            i64::from(population)
+        });
+        let count = u32::try_from(given)
             .ok()
             .filter(|count| (1..=MOST_REQUESTS).contains(count))
             .ok_or_else(|| {
-                let message = format!("{}: give 1 to {MOST_REQUESTS}", population.as_ref());
+                let message = format!("{given}: give 1 to {MOST_REQUESTS}");
                 self.error(population.span(), &key("population"), message)
             })?;
         Ok(Load::Closed {

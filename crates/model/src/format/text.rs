@@ -24,9 +24,55 @@ pub(super) struct File {
     /// Classes of requests.
     #[serde(default)]
     pub(super) class: Vec<ClassText>,
-    /// Stations; a request without `route` visits them in this order.
+    /// Stations; a request without `route` and `steps` visits them in this order.
     #[serde(default)]
     pub(super) station: Vec<StationText>,
+    /// What requests hold while they are served: locks, connections, places.
+    #[serde(default)]
+    pub(super) resource: Vec<ResourceText>,
+    /// How long a request that holds a record waits for another before it looks for a deadlock. Default 1 s.
+    #[schemars(with = "Option<TimeText>")]
+    pub(super) deadlock_timeout: Option<Spanned<TimeText>>,
+    /// Where a fitted model comes from; `tenbin model fit` writes it.
+    pub(super) fit: Option<crate::fit::Fit>,
+}
+
+/// What requests hold while they are served at stations.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResourceText {
+    /// Unique name.
+    #[schemars(with = "String")]
+    pub(super) name: Spanned<String>,
+    /// Records, each with its own queue; a request takes one at random. Default 1.
+    #[schemars(with = "Option<u32>")]
+    pub(super) records: Option<Spanned<i64>>,
+    /// How many requests can hold a record at the same time. Default 1: a lock.
+    #[schemars(with = "Option<u32>")]
+    pub(super) units: Option<Spanned<i64>>,
+    /// Most requests that wait; the next is refused. Default: no limit.
+    #[schemars(with = "Option<u32>")]
+    pub(super) queue: Option<Spanned<i64>>,
+    /// The n-th record is taken in proportion to n to the power of minus this. Default 0: all alike.
+    #[schemars(with = "Option<f64>")]
+    pub(super) zipf: Option<Spanned<f64>>,
+}
+
+/// A step of a request: one of `visit`, `take`, `free` and `fork`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StepText {
+    /// Station that serves the request.
+    pub(super) visit: Option<String>,
+    /// Service time of this visit. Default: that of the station.
+    pub(super) service: Option<ServiceText>,
+    /// Resource of which the request takes a record at random, and waits for it.
+    pub(super) take: Option<String>,
+    /// Resource of which the request releases all records.
+    pub(super) free: Option<String>,
+    /// Sequences of visits that run at the same time; the request continues when all have ended.
+    #[schemars(with = "Option<Vec<Vec<StepText>>>")]
+    pub(super) fork: Option<Vec<Vec<Spanned<StepText>>>>,
 }
 
 /// Requests with the same load, priority and path.
@@ -52,6 +98,9 @@ pub(super) struct ClassText {
     /// `end`.
     #[schemars(with = "Option<BTreeMap<String, BTreeMap<String, f64>>>")]
     pub(super) route: Option<Routes>,
+    /// In place of `route`: what the request does, one step after the other.
+    #[schemars(with = "Option<Vec<StepText>>")]
+    pub(super) steps: Option<Spanned<Vec<Spanned<StepText>>>>,
 }
 
 pub(super) type Routes =
@@ -95,6 +144,8 @@ pub(super) enum SchedulingText {
     Delay,
     /// The class with the lowest `priority` first; a service is not interrupted.
     Priority,
+    /// One service for all who wait: a group commit.
+    Group,
 }
 
 /// Number of servers, or `"infinite"`.
@@ -146,6 +197,12 @@ pub(super) struct Distribution {
     pub(super) cv: Option<f64>,
     /// Observed times of `empirical`; each is as likely as the others.
     pub(super) values: Option<Vec<TimeText>>,
+    /// Closed class: added to the mean, divided by the population.
+    #[schemars(with = "Option<TimeText>")]
+    pub(super) wake_ups: Option<TimeText>,
+    /// Closed class: added to the mean, times the square root of the population less 1.
+    #[schemars(with = "Option<TimeText>")]
+    pub(super) cold_caches: Option<TimeText>,
 }
 
 #[derive(Deserialize, JsonSchema, Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -343,7 +400,15 @@ impl Value for f64 {
 }
 
 impl Value for ServiceText {
-    const OWN_KEYS: &'static [&'static str] = &["mean", "distribution", "stages", "cv", "values"];
+    const OWN_KEYS: &'static [&'static str] = &[
+        "mean",
+        "distribution",
+        "stages",
+        "cv",
+        "values",
+        "wake_ups",
+        "cold_caches",
+    ];
     fn from_number(number: f64) -> Self {
         Self::Mean(number)
     }
@@ -401,7 +466,10 @@ impl<'de, T: Value> Deserialize<'de> for PerClass<T> {
 }
 
 /// The distribution of a table.
-pub(super) fn distribution(given: &Distribution) -> Result<Service, String> {
+pub(super) fn distribution(
+    given: &Distribution,
+    population: Option<f64>,
+) -> Result<Service, String> {
     use Family as Name;
     let name = given.family;
     for (key, present, wanted) in [
@@ -451,5 +519,22 @@ pub(super) fn distribution(given: &Distribution) -> Result<Service, String> {
             Shape::Empirical(values.iter().map(|value| value / mean_s).collect())
         }
     };
+    mean_s += with_population(given, population)?;
     Ok(Service { mean_s, shape })
+}
+
+/// What the number of requests adds to the mean.
+fn with_population(given: &Distribution, population: Option<f64>) -> Result<f64, String> {
+    if given.wake_ups.is_none() && given.cold_caches.is_none() {
+        return Ok(0.0);
+    }
+    let Some(population) = population else {
+        return Err("wake_ups and cold_caches need a closed class".to_owned());
+    };
+    let part = |time: &Option<TimeText>| time.as_ref().map_or(0.0, |time| time.0);
+    let (wake_ups, cold_caches) = (part(&given.wake_ups), part(&given.cold_caches));
+    if given.family == Family::Empirical || !(wake_ups >= 0.0 && cold_caches >= 0.0) {
+        return Err("wake_ups and cold_caches are 0 or more, beside a mean".to_owned());
+    }
+    Ok(wake_ups / population + cold_caches * (population.sqrt() - 1.0))
 }

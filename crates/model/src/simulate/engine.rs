@@ -4,76 +4,16 @@
 
 use super::heap::Heap;
 use super::histogram::Histogram;
+use super::locks::{Locks, Taken, Use};
+use super::place::{NONE, Request, Station};
 use super::sampler::{Random, Sampler};
-use crate::network::{Class, Load, Network, Path, Scheduling, Servers, Service};
-
-const NONE: u32 = u32::MAX;
-
-/// A request in the network.
-#[derive(Clone, Copy)]
-struct Request {
-    started: f64,
-    class: u32,
-    /// Place in the order of stations, or the station it is at.
-    place: u32,
-    /// Visits left here.
-    visits: u32,
-    /// The next in the same queue.
-    next: u32,
-}
-
-/// First in, first out, linked through the requests.
-#[derive(Clone, Copy)]
-struct Queue {
-    head: u32,
-    tail: u32,
-}
-
-const EMPTY: Queue = Queue {
-    head: NONE,
-    tail: NONE,
-};
-
-enum Discipline {
-    /// Each request has its own server.
-    Delay,
-    /// `servers` equal servers, queues by priority.
-    Servers { servers: u32, waiting: Vec<Queue> },
-    /// One server whose speed depends on the requests present; `left`: work of the one in service.
-    Speeds {
-        waiting: Vec<Queue>,
-        serving: u32,
-        left: f64,
-    },
-    /// All share the speed. Completions are in virtual time, which runs at the share of one request.
-    Sharing { clock: f64 },
-}
-
-struct Station {
-    discipline: Discipline,
-    speeds: Servers,
-    /// Speed with 0, 1, … requests, as far as it changes.
-    speed_table: Vec<f64>,
-    service: Vec<Option<Sampler>>,
-    /// Queue of each class.
-    level: Vec<u32>,
-    pending: Heap,
-    present: u32,
-    /// When `clock` or `left` was right.
-    updated: f64,
-}
-
-/// Where a request of a class goes.
-enum Way {
-    /// Station, whole visits, chance of one more.
-    Order(Vec<(u32, u32, f64)>),
-    /// Rows of cumulative chances.
-    Routes(Vec<Vec<(f64, u32)>>),
-}
+use super::way::{Operation, Way, Ways, think};
+use crate::network::{Network, Servers};
 
 /// Sums since the start; differences of them belong to an interval. The order of values is [`Layout`].
 pub(super) struct Layout {
     classes: usize,
+    stations: usize,
 }
 
 impl Layout {
@@ -94,6 +34,18 @@ impl Layout {
     pub(super) fn presence(&self, station: usize, class: usize) -> usize {
         self.visits(station, class) + 1
     }
+    /// Requests that a full queue refused.
+    pub(super) fn refused(&self, class: usize) -> usize {
+        self.busy(self.stations) + 2 * class
+    }
+    /// Requests that were aborted because of a deadlock.
+    pub(super) fn deadlocks(&self, class: usize) -> usize {
+        self.refused(class) + 1
+    }
+    /// The values of [`Use`], in its order.
+    pub(super) fn resource(&self, resource: usize) -> usize {
+        self.refused(self.classes) + Use::COUNT * resource
+    }
 }
 
 /// A simulated network.
@@ -110,6 +62,10 @@ pub(super) struct Engine {
     thinking: Vec<Heap>,
     arrivals: Vec<f64>,
     requests: Vec<Request>,
+    locks: Locks,
+    resources: usize,
+    /// Requests that can go on now.
+    ready: Vec<u32>,
     free: u32,
     most_requests: usize,
     /// Time of the next completion of each source: stations, then think times, then arrivals.
@@ -127,25 +83,29 @@ pub(super) struct Overflow;
 impl Engine {
     pub(super) fn new(network: &Network, seed: u64, most_requests: usize) -> Self {
         let classes = network.classes.len();
-        let stations: Vec<Station> = (0..network.stations.len())
-            .map(|at| station(network, at))
+        let Ways { ways, services } = Ways::new(network);
+        let stations: Vec<Station> = services
+            .into_iter()
+            .enumerate()
+            .map(|(at, service)| Station::new(network, at, service))
             .collect();
-        let sources = stations.len() + 2 * classes;
-        let layout = Layout { classes };
+        let sources = stations.len() + 2 * classes + 1;
+        let layout = Layout {
+            classes,
+            stations: stations.len(),
+        };
         let mut engine = Self {
-            sums: vec![0.0; layout.busy(stations.len())],
+            sums: vec![0.0; layout.resource(network.resources.len())],
+            resources: network.resources.len(),
+            locks: Locks::new(network),
+            ready: Vec::new(),
             present: vec![0; stations.len() * classes],
             layout,
             now: 0.0,
             completions: 0,
             histograms: vec![Histogram::new(); classes],
             random: Random::new(seed),
-            ways: network
-                .classes
-                .iter()
-                .enumerate()
-                .map(|(index, class)| way(network, class, index))
-                .collect(),
+            ways,
             think: network.classes.iter().map(think).collect(),
             thinking: network.classes.iter().map(|_| Heap::default()).collect(),
             arrivals: (0..classes)
@@ -183,12 +143,15 @@ impl Engine {
     }
 
     fn request(&mut self, class: usize) -> u32 {
+        let class = u32::try_from(class).unwrap_or(NONE);
         let new = Request {
             started: self.now,
-            class: u32::try_from(class).unwrap_or(NONE),
+            class,
+            kind: class,
             place: 0,
             visits: 0,
             next: NONE,
+            parent: NONE,
         };
         if self.free == NONE {
             self.requests.push(new);
@@ -243,6 +206,8 @@ impl Engine {
                     self.requests[request as usize].started = time;
                     self.begin(request);
                 }
+            } else if source == stations + 2 * classes {
+                self.look_for_deadlock();
             } else {
                 let class = source - stations - classes;
                 self.arrive_later(class);
@@ -275,6 +240,11 @@ impl Engine {
                 into[start + self.layout.busy(station)] += self.now;
             }
         }
+        for resource in 0..self.resources {
+            let at = start + self.layout.resource(resource);
+            let values = self.locks.sums(resource, self.now).values();
+            into[at..at + Use::COUNT].copy_from_slice(&values);
+        }
     }
 
     /// The first station of a request.
@@ -284,7 +254,122 @@ impl Engine {
         match &self.ways[class] {
             Way::Order(_) => self.next_in_order(request, 0),
             Way::Routes(_) => self.follow(request, 0),
+            Way::Program(_) => {
+                self.requests[request as usize].place = 0;
+                self.proceed(request);
+            }
         }
+    }
+
+    /// Executes a request's program, and those of the requests that it wakes, until all wait or are served.
+    fn proceed(&mut self, request: u32) {
+        self.ready.push(request);
+        while let Some(request) = self.ready.pop() {
+            while self.execute(request) {}
+        }
+    }
+
+    /// Executes the next operation. False when the request cannot go on now.
+    fn execute(&mut self, request: u32) -> bool {
+        let state = &mut self.requests[request as usize];
+        let Way::Program(program) = &self.ways[state.class as usize] else {
+            return false;
+        };
+        let (class, place) = (state.class as usize, state.place as usize);
+        state.place += 1;
+        match program[place] {
+            Operation::Visit { station, kind } => {
+                state.kind = kind;
+                self.enter(station as usize, request);
+                false
+            }
+            Operation::Take(resource) => {
+                let random = &mut self.random;
+                let taken =
+                    self.locks
+                        .take(request, resource, self.now, &mut self.requests, random);
+                match taken {
+                    Taken::Held => true,
+                    Taken::Waits => {
+                        self.set_timer();
+                        false
+                    }
+                    Taken::Refused => {
+                        self.sums[self.layout.refused(class)] += 1.0;
+                        self.give_up(request);
+                        false
+                    }
+                }
+            }
+            Operation::Free(resource) => {
+                let (requests, ready) = (&self.requests, &mut self.ready);
+                self.locks
+                    .free(request, Some(resource), self.now, requests, ready);
+                true
+            }
+            Operation::Fork { count, next } => {
+                let branches: Vec<u32> = program[place + 1..=place + count as usize]
+                    .iter()
+                    .filter_map(|operation| match operation {
+                        Operation::Branch(place) => Some(*place),
+                        _ => None,
+                    })
+                    .collect();
+                state.visits = count;
+                state.place = next;
+                for place in branches {
+                    let branch = self.request(class);
+                    let state = &mut self.requests[branch as usize];
+                    state.place = place;
+                    state.parent = request;
+                    self.ready.push(branch);
+                }
+                false
+            }
+            Operation::Join => {
+                let parent = state.parent;
+                self.forget(request);
+                let waiting = &mut self.requests[parent as usize];
+                waiting.visits -= 1;
+                if waiting.visits == 0 {
+                    self.ready.push(parent);
+                }
+                false
+            }
+            Operation::End | Operation::Branch(_) => {
+                let (requests, ready) = (&self.requests, &mut self.ready);
+                self.locks.free(request, None, self.now, requests, ready);
+                self.end(request);
+                false
+            }
+        }
+    }
+
+    fn set_timer(&mut self) {
+        self.set(
+            self.stations.len() + 2 * self.ways.len(),
+            self.locks.next_time(),
+        );
+    }
+
+    fn look_for_deadlock(&mut self) {
+        let victim = self.locks.deadlock(self.now, &mut self.requests);
+        if let Some(request) = victim {
+            let class = self.requests[request as usize].class as usize;
+            self.sums[self.layout.deadlocks(class)] += 1.0;
+            self.give_up(request);
+            while let Some(request) = self.ready.pop() {
+                while self.execute(request) {}
+            }
+        }
+        self.set_timer();
+    }
+
+    /// A request ends without success.
+    fn give_up(&mut self, request: u32) {
+        let (requests, ready) = (&self.requests, &mut self.ready);
+        self.locks.free(request, None, self.now, requests, ready);
+        self.think_or_end(request);
     }
 
     /// To the next station of the order, from `place` on.
@@ -346,9 +431,14 @@ impl Engine {
                 self.set(source, until);
             }
         } else {
-            self.requests[request as usize].next = self.free;
-            self.free = request;
+            self.forget(request);
         }
+    }
+
+    /// A request is gone; its place can be used again.
+    fn forget(&mut self, request: u32) {
+        self.requests[request as usize].next = self.free;
+        self.free = request;
     }
 
     /// A request comes to a station.
@@ -411,262 +501,7 @@ impl Engine {
             }
             Way::Order(_) => self.next_in_order(request, place + 1),
             Way::Routes(_) => self.follow(request, place + 1),
+            Way::Program(_) => self.proceed(request),
         }
-    }
-}
-
-impl Station {
-    fn speed(&self) -> f64 {
-        let most = self.speed_table.len() - 1;
-        self.speed_table[(self.present as usize).min(most)]
-    }
-
-    /// Takes in a request; `present` counts it already. Gives the station's new time if it has changed.
-    #[inline]
-    fn enter(
-        &mut self,
-        request: u32,
-        class: usize,
-        now: f64,
-        requests: &mut [Request],
-        random: &mut Random,
-        work: &mut f64,
-    ) -> Option<f64> {
-        let present = self.present;
-        match &mut self.discipline {
-            Discipline::Servers { servers, waiting } if present > *servers => {
-                push(&mut waiting[self.level[class] as usize], request, requests);
-                return None;
-            }
-            Discipline::Delay | Discipline::Servers { .. } => {
-                let service = draw(self.service[class].as_ref(), random);
-                *work += service;
-                self.pending.push(now + service, request);
-            }
-            Discipline::Sharing { clock } => {
-                let service = draw(self.service[class].as_ref(), random);
-                if matches!(self.speeds, Servers::Count(_)) {
-                    *work += service;
-                }
-                if present == 1 {
-                    *clock = 0.0;
-                } else {
-                    let before = present - 1;
-                    let most = self.speed_table.len() - 1;
-                    let speed = self.speed_table[(before as usize).min(most)];
-                    *clock += (now - self.updated) * speed / f64::from(before);
-                }
-                self.updated = now;
-                self.pending.push(*clock + service, request);
-            }
-            Discipline::Speeds {
-                waiting,
-                serving,
-                left,
-            } => {
-                let most = self.speed_table.len() - 1;
-                if present == 1 {
-                    *serving = request;
-                    *left = draw(self.service[class].as_ref(), random);
-                } else {
-                    let speed = self.speed_table[(present as usize - 1).min(most)];
-                    *left -= (now - self.updated) * speed;
-                    push(&mut waiting[self.level[class] as usize], request, requests);
-                }
-                self.updated = now;
-            }
-        }
-        Some(self.next_time(now))
-    }
-
-    /// The time of the next completion.
-    #[inline]
-    fn next_time(&self, now: f64) -> f64 {
-        match &self.discipline {
-            Discipline::Delay | Discipline::Servers { .. } => {
-                self.pending.first().map_or(f64::INFINITY, |next| next.0)
-            }
-            Discipline::Sharing { clock } => self.pending.first().map_or(f64::INFINITY, |next| {
-                now + (next.0 - clock).max(0.0) * f64::from(self.present) / self.speed()
-            }),
-            Discipline::Speeds { serving: NONE, .. } => f64::INFINITY,
-            Discipline::Speeds { left, .. } => now + left.max(0.0) / self.speed(),
-        }
-    }
-
-    /// Ends the earliest service and begins the next.
-    #[inline]
-    fn leave(
-        &mut self,
-        now: f64,
-        requests: &mut [Request],
-        random: &mut Random,
-        work: &mut f64,
-    ) -> Option<u32> {
-        let done = match &mut self.discipline {
-            Discipline::Delay => self.pending.pop()?.1,
-            Discipline::Servers { waiting, .. } => {
-                let done = self.pending.pop()?.1;
-                if let Some(next) = waiting.iter_mut().find_map(|queue| pop(queue, requests)) {
-                    let class = requests[next as usize].class as usize;
-                    let service = draw(self.service[class].as_ref(), random);
-                    *work += service;
-                    self.pending.push(now + service, next);
-                }
-                done
-            }
-            Discipline::Sharing { clock } => {
-                let (tag, done) = self.pending.pop()?;
-                *clock = tag;
-                self.updated = now;
-                done
-            }
-            Discipline::Speeds {
-                waiting,
-                serving,
-                left,
-            } => {
-                let done = *serving;
-                *serving = NONE;
-                if let Some(next) = waiting.iter_mut().find_map(|queue| pop(queue, requests)) {
-                    *serving = next;
-                    *left = draw(
-                        self.service[requests[next as usize].class as usize].as_ref(),
-                        random,
-                    );
-                }
-                self.updated = now;
-                done
-            }
-        };
-        self.present -= 1;
-        Some(done)
-    }
-}
-
-#[inline]
-fn draw(service: Option<&Sampler>, random: &mut Random) -> f64 {
-    service.map_or(0.0, |service| service.draw(random))
-}
-
-fn push(queue: &mut Queue, request: u32, requests: &mut [Request]) {
-    requests[request as usize].next = NONE;
-    if queue.head == NONE {
-        queue.head = request;
-    } else {
-        requests[queue.tail as usize].next = request;
-    }
-    queue.tail = request;
-}
-
-fn pop(queue: &mut Queue, requests: &[Request]) -> Option<u32> {
-    let first = queue.head;
-    if first == NONE {
-        return None;
-    }
-    queue.head = requests[first as usize].next;
-    Some(first)
-}
-
-fn station(network: &Network, at: usize) -> Station {
-    let text = &network.stations[at];
-    let mut priorities: Vec<u32> = network.classes.iter().map(|class| class.priority).collect();
-    if text.scheduling != Scheduling::Priority {
-        priorities.fill(0);
-    }
-    let mut levels = priorities.clone();
-    levels.sort_unstable();
-    levels.dedup();
-    let level = priorities
-        .iter()
-        .map(|priority| {
-            levels
-                .iter()
-                .position(|level| level == priority)
-                .unwrap_or(0)
-        })
-        .map(|level| u32::try_from(level).unwrap_or(NONE))
-        .collect();
-    let waiting = vec![EMPTY; levels.len()];
-    let discipline = match (text.scheduling, &text.servers) {
-        (Scheduling::Delay, _) | (_, Servers::Infinite) => Discipline::Delay,
-        (Scheduling::Ps, _) => Discipline::Sharing { clock: 0.0 },
-        (_, Servers::Count(servers)) => Discipline::Servers {
-            servers: *servers,
-            waiting,
-        },
-        (_, Servers::Speeds(_)) => Discipline::Speeds {
-            waiting,
-            serving: NONE,
-            left: 0.0,
-        },
-    };
-    let steps = if text.servers == Servers::Infinite {
-        0
-    } else {
-        text.servers.full_from()
-    };
-    Station {
-        discipline,
-        speeds: text.servers.clone(),
-        speed_table: (0..=steps)
-            .map(|requests| text.servers.speed(requests))
-            .collect(),
-        service: text
-            .service
-            .iter()
-            .map(|service| service.as_ref().map(Sampler::new))
-            .collect(),
-        level,
-        pending: Heap::default(),
-        present: 0,
-        updated: 0.0,
-    }
-}
-
-fn think(class: &Class) -> Option<Sampler> {
-    match &class.load {
-        Load::Closed { think, .. } if think.mean_s > 0.0 => Some(Sampler::new(think)),
-        Load::Closed { .. } => Some(Sampler::new(&Service {
-            mean_s: 0.0,
-            shape: crate::Shape::Deterministic,
-        })),
-        Load::Open { .. } => None,
-    }
-}
-
-fn way(network: &Network, class: &Class, index: usize) -> Way {
-    let number = |value: usize| u32::try_from(value).unwrap_or(NONE);
-    match &class.path {
-        Path::Order => Way::Order(
-            network
-                .stations
-                .iter()
-                .enumerate()
-                .filter(|(_, station)| station.visits[index] > 0.0)
-                .map(|(at, station)| {
-                    let whole = station.visits[index].floor();
-                    (
-                        number(at),
-                        number(tenbin_stats::whole(whole)),
-                        station.visits[index] - whole,
-                    )
-                })
-                .collect(),
-        ),
-        Path::Routes(rows) => Way::Routes(
-            rows.iter()
-                .map(|row| {
-                    let mut sum = 0.0;
-                    row.iter()
-                        .map(|(to, chance)| {
-                            sum += chance;
-                            // A row without an end leaves nothing to rounding.
-                            (if sum > 1.0 - 1e-9 { 1.0 } else { sum }, number(*to))
-                        })
-                        .collect()
-                })
-                .collect(),
-        ),
     }
 }

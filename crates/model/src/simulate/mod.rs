@@ -4,9 +4,12 @@ mod batches;
 mod engine;
 mod heap;
 mod histogram;
+mod locks;
+mod place;
 mod sampler;
+mod way;
 
-use crate::network::{Network, Servers};
+use crate::network::{Network, Path, Servers, Step};
 use batches::Batches;
 pub use batches::Estimate;
 use engine::{Engine, Layout};
@@ -44,6 +47,9 @@ pub struct Simulation {
     pub classes: Vec<SimulatedClass>,
     /// Each station.
     pub stations: Vec<SimulatedStation>,
+    /// Each resource.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<SimulatedResource>,
 }
 
 /// A class in the whole network.
@@ -59,6 +65,27 @@ pub struct SimulatedClass {
     pub response_p90_s: f64,
     /// The same for 99 %.
     pub response_p99_s: f64,
+    /// Requests per second that a full queue refused; absent if none can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_per_s: Option<Estimate>,
+    /// Requests per second that were aborted because of a deadlock; absent if none can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadlocks_per_s: Option<Estimate>,
+}
+
+/// A resource.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SimulatedResource {
+    /// Its name.
+    pub name: String,
+    /// Mean share of all units that are held.
+    pub utilization: Estimate,
+    /// Mean number of requests that wait.
+    pub waiting: Estimate,
+    /// Mean time from the request to the hold, in seconds, also of those that did not wait.
+    pub wait_s: Estimate,
+    /// Share of the takes that had to wait.
+    pub share_waiting: Estimate,
 }
 
 /// A station.
@@ -247,6 +274,10 @@ impl<'a> Run<'a> {
                     }
                 }
             }
+            for resource in 0..self.network.resources.len() {
+                let waiting = layout.resource(resource) + 2;
+                cut = cut.max(self.batches.transient(waiting, None)?);
+            }
             self.transient_s = Some(cut as f64 * self.batches.length);
         }
         self.transient_s
@@ -266,7 +297,11 @@ impl<'a> Run<'a> {
         let stations = (0..self.network.stations.len())
             .map(|station| self.station(station, cut))
             .collect();
+        let resources = (0..self.network.resources.len())
+            .map(|resource| self.resource(resource, cut))
+            .collect();
         Some(Simulation {
+            resources,
             name: self.network.name.clone(),
             seed: self.options.seed,
             precise,
@@ -286,6 +321,11 @@ impl<'a> Run<'a> {
             *precise &= near && independent;
             estimate
         };
+        let (layout, resources) = (&self.engine.layout, &self.network.resources);
+        let takes: Vec<usize> = match &self.network.classes[class].path {
+            Path::Steps(steps) => steps.iter().filter_map(taken).collect(),
+            _ => Vec::new(),
+        };
         let quantile = |share| self.engine.histograms[class].quantile(&self.earlier[class], share);
         SimulatedClass {
             name: self.network.classes[class].name.clone(),
@@ -293,6 +333,29 @@ impl<'a> Run<'a> {
             response_s: estimate(response, Some(completed)),
             response_p90_s: quantile(0.9),
             response_p99_s: quantile(0.99),
+            refused_per_s: (takes.iter().any(|at| resources[*at].queue.is_some()))
+                .then(|| self.batches.estimate(cut, layout.refused(class), None).0),
+            deadlocks_per_s: (takes.iter().filter(|at| resources[**at].units == 1).count() > 1)
+                .then(|| self.batches.estimate(cut, layout.deadlocks(class), None).0),
+        }
+    }
+
+    fn resource(&self, at: usize, cut: usize) -> SimulatedResource {
+        let resource = &self.network.resources[at];
+        let [takes, waits, waiting, held] =
+            std::array::from_fn(|column| self.engine.layout.resource(at) + column);
+        let estimate = |over, under| self.batches.estimate(cut, over, under).0;
+        let all = f64::from(resource.records) * f64::from(resource.units);
+        let held = estimate(held, None);
+        SimulatedResource {
+            name: resource.name.clone(),
+            utilization: Estimate {
+                mean: held.mean / all,
+                half_width: held.half_width / all,
+            },
+            waiting: estimate(waiting, None),
+            wait_s: estimate(waiting, Some(takes)),
+            share_waiting: estimate(waits, Some(takes)),
         }
     }
 
@@ -324,6 +387,13 @@ impl<'a> Run<'a> {
                 .map(visit)
                 .collect(),
         }
+    }
+}
+
+fn taken(step: &Step) -> Option<usize> {
+    match step {
+        Step::Take(resource) => Some(*resource),
+        _ => None,
     }
 }
 

@@ -30,7 +30,7 @@ impl Random {
     }
 
     /// A whole number below `count`.
-    fn below(&mut self, count: usize) -> usize {
+    pub(super) fn below(&mut self, count: usize) -> usize {
         // The bias is below count / 2^53.
         tenbin_stats::whole((1.0 - self.uniform()) * count as f64).min(count - 1)
     }

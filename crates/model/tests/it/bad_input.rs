@@ -230,3 +230,68 @@ fn sizes() {
     let error = Network::parse(&"#".repeat(5 << 20), "f").unwrap_err();
     assert!(error.to_string().contains("limit"), "{error}");
 }
+
+#[test]
+fn steps_and_resources() {
+    let file = |steps: &str, resource: &str| {
+        format!("[[class]]\nname = 'a'\npopulation = 3\nsteps = [{steps}]\n{STATION}{resource}")
+    };
+    let row = "[[resource]]\nname = 'row'\n";
+    let visit = "{ visit = 'cpu' }";
+    for (steps, words) in [
+        ("{ visit = 'gpu' }", &["no station \"gpu\""][..]),
+        ("{ take = 'log' }", &["no resource \"log\""]),
+        (
+            "{ take = 'row', free = 'row' }",
+            &["one of visit, take, free and fork"],
+        ),
+        ("{ service = 1, take = 'row' }", &["belongs to a visit"]),
+        (
+            "{ fork = [[{ take = 'row' }]] }",
+            &["takes and frees nothing"],
+        ),
+        ("{ fork = [] }", &["needs a visit"]),
+        ("{ visit = 'cpu', service = 0 }", &["above 0"]),
+        ("{ visit = 'cpu', speed = 0 }", &["unknown field"]),
+    ] {
+        refused(&file(steps, row), 4, words);
+    }
+    refused(&file("{ take = 'row' }", row), 2, &["visits no station"]);
+    refused(
+        &file(visit, &format!("{row}units = 0\n")),
+        10,
+        &["resource \"row\": units", "1 to"],
+    );
+    refused(
+        &file(visit, &format!("{row}records = 100_000_000\n")),
+        10,
+        &["records", "10000000"],
+    );
+    refused(&file(visit, &format!("{row}zipf = -1\n")), 10, &["zipf"]);
+    refused(&file(visit, &format!("{row}{row}")), 11, &["twice"]);
+    refused(
+        &file(
+            &format!("{{ take = 'row' }}, {visit}"),
+            &format!("{row}queue = 5\n"),
+        ),
+        4,
+        &["think_time"],
+    );
+    refused(
+        &format!("deadlock_timeout = 0\n{CLASS}{STATION}"),
+        1,
+        &["above 0"],
+    );
+    refused(
+        &format!(
+            "{CLASS}[[station]]\nname = 'log'\nscheduling = 'group'\nservers = 2\nservice = 1\n"
+        ),
+        5,
+        &["one server"],
+    );
+    refused(
+        &format!("{CLASS}steps = [{visit}]\n[class.route]\nstart = {{ cpu = 1 }}\n{STATION}"),
+        4,
+        &["either route or steps"],
+    );
+}

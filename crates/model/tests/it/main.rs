@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "tests: a panic is the answer")]
 
 mod bad_input;
+mod fitted;
 mod known;
 mod properties;
+mod resources;
 mod simulation;
 
 use tenbin_model::{Network, Solution, solve};

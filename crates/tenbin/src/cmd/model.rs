@@ -1,5 +1,7 @@
 //! `tenbin model`: queueing networks.
 
+mod fitted;
+
 use crate::exit::{Answer, Class, Failure, Result};
 use clap::Subcommand;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,10 @@ pub(crate) struct Args {
 enum Action {
     Solve(SolveArgs),
     Simulate(SimulateArgs),
+    Fit(fitted::FitArgs),
+    Predict(fitted::PredictArgs),
+    Whatif(fitted::WhatifArgs),
+    Validate(fitted::ValidateArgs),
 }
 
 /// Solve a network by formula: exact for product-form networks, approximate if they are large
@@ -72,6 +78,10 @@ pub(crate) fn run(args: &Args) -> Result {
             Ok(Answer::Yes)
         }
         Action::Simulate(args) => run_simulation(args),
+        Action::Fit(args) => fitted::run_fit(args),
+        Action::Predict(args) => fitted::run_predict(args),
+        Action::Whatif(args) => fitted::run_whatif(args),
+        Action::Validate(args) => fitted::run_validate(args),
     }
 }
 
@@ -99,14 +109,21 @@ fn run_simulation(args: &SimulateArgs) -> Result {
 }
 
 fn read(path: &Path) -> Result<Network> {
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let message = format!("could not read the network file {}", path.display());
-        Failure::new(
-            Class::Environment,
-            anyhow::Error::new(error).context(message),
-        )
-    })?;
-    Network::parse(&text, &path.display().to_string()).map_err(bad_input)
+    let (text, name) = read_text(path)?;
+    Network::parse(&text, &name).map_err(bad_input)
+}
+
+/// The text of a network file and its name.
+fn read_text(path: &Path) -> Result<(String, String)> {
+    let name = path.display().to_string();
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok((text, name)),
+        Err(error) => {
+            let message = format!("could not read the network file {name}");
+            let error = anyhow::Error::new(error).context(message);
+            Err(Failure::new(Class::Environment, error))
+        }
+    }
 }
 
 fn bad_input(error: impl Into<anyhow::Error>) -> Failure {
