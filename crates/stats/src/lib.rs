@@ -11,7 +11,7 @@ mod trials;
 pub mod windows;
 
 pub use limit::Outcome;
-pub use sequential::{anytime, anytime_correlated, autocorrelation, more_needed};
+pub use sequential::{anytime, anytime_correlated, autocorrelation, detectable, more_needed};
 pub use trials::{Noise, Ratio, paired, ratio, ratio_given};
 
 /// Chance that an interval is meant to hold the true value.

@@ -1,6 +1,7 @@
 //! Intervals that stay valid however often one looks at the data and whenever one stops.
 
 use crate::{Ratio, mean};
+use statrs::distribution::{ContinuousCDF as _, Normal};
 
 /// Precision of the prior of the effect in standard deviations of a single value: N(0, 1 / PRIOR).
 ///
@@ -104,6 +105,16 @@ pub fn more_needed(ratios: &[f64], confidence: f64, half: f64, most: usize) -> O
     })
 }
 
+/// The least mean of logarithms (above 0) that [`anytime`] tells from 0 with probability `power` when there are `count`
+/// values with this standard deviation; none when there are too few for an interval.
+#[must_use]
+pub fn detectable(deviation: f64, count: usize, confidence: f64, power: f64) -> Option<f64> {
+    let n = count as f64;
+    let half = half_width(count, deviation * deviation * (n - 1.0), confidence)?;
+    let normal = Normal::new(0.0, 1.0).ok()?;
+    (count >= LEAST).then(|| half + normal.inverse_cdf(power) * deviation / n.sqrt())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +186,23 @@ mod tests {
             |count: usize| half_width(count, squares / 5.0 * (count as f64 - 1.0), 0.95).unwrap();
         assert!(at(6 + more) <= 0.02 && at(6 + more - 1) > 0.02);
         assert_eq!(more_needed(&ratios, 0.95, 1e-9, 1000), None);
+    }
+
+    #[test]
+    fn what_is_detectable_is_found_in_four_of_five_cases() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        for count in [5, 10, 30] {
+            let effect = detectable(0.03, count, 0.95, 0.8).unwrap();
+            let mut found = 0;
+            for _ in 0..2_000 {
+                let draw = |_| (effect + 0.03 * normal(&mut random)).exp();
+                let ratios: Vec<f64> = (0..count).map(draw).collect();
+                found += u32::from(anytime(&ratios, 0.95).is_some_and(|at| at.low > 1.0));
+            }
+            // The deviation of few values varies itself.
+            assert!((1_400..1_800).contains(&found), "{count}: {found} of 2,000");
+        }
+        assert_eq!(detectable(0.03, 2, 0.95, 0.8), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use compare::{CompareError, compare};
 pub use comparison::Comparison;
 pub use tenbin_stats::Outcome;
 
-/// The JSON Schema (draft 2020-12) of a [`Comparison`], a [`weigh::Weighing`] and of [`aging::Aging`], as file names and contents.
+/// The JSON Schema (draft 2020-12) of a [`Comparison`], a [`weigh::Weighing`], a [`weigh::WeighFile`] and of [`aging::Aging`], as file names and contents.
 #[must_use]
 pub fn schemas() -> Vec<(String, String)> {
     let text = |name: &str, schema: schemars::Schema| {
@@ -30,6 +30,10 @@ pub fn schemas() -> Vec<(String, String)> {
         text(
             "weighing.schema.json",
             schemars::schema_for!(weigh::Weighing),
+        ),
+        text(
+            "weigh-file.schema.json",
+            schemars::schema_for!(weigh::WeighFile),
         ),
         text(
             "study-aging.schema.json",

@@ -3,18 +3,24 @@
 //! | part | content |
 //! |---|---|
 //! | `turns.rs` | who runs when, and the loop |
+//! | `file.rs` | a weighing described in a file |
 //! | `limit.rs` | a limit that makes a weighing fail |
+//! | `plan.rs` | what a weighing can find, before it starts |
 //! | `slices.rs` | from slices to rounds |
 //! | `stopping.rs` | intervals, answers, and when to stop |
 //! | `words.rs` | answers as sentences |
 
+mod file;
 mod limit;
+mod plan;
 mod slices;
 mod stopping;
 mod turns;
 mod words;
 
+pub use file::{FileError, FileSide, FileVary, Level, WeighFile};
 pub use limit::{Limit, LimitAnswer, LimitError};
+pub use plan::{Noise, Plan};
 pub use slices::{BLOCKS, Seen, Slice, SliceUse, Slices};
 pub use stopping::{Contrast, Evidence, Stopping, family_confidence};
 pub use turns::{Ended, Executor, Trialed, order, weigh};
@@ -255,6 +261,17 @@ impl Weighing {
             ..self
         };
         (checked, agrees)
+    }
+
+    /// What its answers were computed from.
+    #[must_use]
+    pub fn evidence(&self) -> Evidence {
+        Evidence {
+            by: self.by,
+            sides: self.sides.len(),
+            rounds: self.rounds.clone(),
+            taken: self.taken.clone(),
+        }
     }
 
     /// Whether it is clear whether the limit holds, or, without one, every question is answered.

@@ -1,8 +1,10 @@
 //! Weighing real servers from the command line: what is printed, kept and answered.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use tempfile::TempDir;
 use tenbin_record::{Outcome, RunDir};
 
@@ -336,4 +338,80 @@ fn a_limit_decides_the_status_of_varied_sides() {
         "{}",
         text(&bad.stderr)
     );
+}
+
+/// A weighing by slices that has come to its first round, the rest of what it tells, and where its servers are.
+fn under_way(folder: &Path) -> (Child, std::io::Lines<BufReader<ChildStderr>>) {
+    let data = folder.join("data");
+    std::fs::create_dir(&data).unwrap();
+    // A server runs as another user where the tests run as root.
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder, open).unwrap();
+    let file = folder.join("weighing.toml");
+    let command = format!("run tpcb -s 1 {LOAD} --data-dir {}", data.display());
+    let text = format!(
+        "command = {command:?}\nby = 'slices'\nbudget = '10m'\nprecision = 0.001\n\
+         [[side]]\nname = 'on'\n[[side]]\nname = 'off'\noptions = '--set jit=off'\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut child = Command::new(TENBIN)
+        .arg("weigh")
+        .arg(&file)
+        .args(["--slice", "100ms", "--out"])
+        .arg(folder.join("w"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("slices: ")));
+    (child, lines)
+}
+
+fn is_empty(folder: &Path) -> bool {
+    std::fs::read_dir(folder).unwrap().next().is_none()
+}
+
+#[test]
+fn an_interrupted_weighing_of_a_file_keeps_what_it_has_and_says_so() {
+    let folder = TempDir::new().unwrap();
+    let (mut child, lines) = under_way(folder.path());
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    lines.for_each(drop);
+    assert_eq!(child.wait().unwrap().code(), Some(4));
+    let json = std::fs::read(folder.path().join("w/weighing.json")).unwrap();
+    let weighing: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(weighing["stopped_by"], "interrupt");
+    assert_eq!(weighing["sides"][1]["name"], "off");
+    assert!(!weighing["rounds"].as_array().unwrap().is_empty());
+    for side in 0..2 {
+        let directory = weighing["sides"][side]["directory"].as_str().unwrap();
+        let run = std::fs::read(Path::new(directory).join("run.json")).unwrap();
+        let run: Value = serde_json::from_slice(&run).unwrap();
+        assert_eq!(run["run"]["interrupted"], true);
+    }
+    assert!(
+        is_empty(&folder.path().join("data")),
+        "servers and template are removed"
+    );
+}
+
+#[test]
+fn a_killed_weighing_leaves_nothing() {
+    let folder = TempDir::new().unwrap();
+    let (mut child, lines) = under_way(folder.path());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The servers hold the other end: it closes when they are gone.
+    lines.for_each(drop);
+    // What the guard has not cleared yet, the next tenbin clears or waits for.
+    let data = folder.path().join("data");
+    while !is_empty(&data) {
+        let list = Command::new(TENBIN)
+            .args(["server", "list"])
+            .output()
+            .unwrap();
+        assert!(list.status.success());
+    }
 }

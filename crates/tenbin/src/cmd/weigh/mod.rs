@@ -1,5 +1,6 @@
 //! `tenbin weigh`: configurations under the same load, in turn, until the question is answered.
 
+mod noise;
 mod sides;
 mod slices;
 mod trials;
@@ -8,21 +9,23 @@ use crate::exit::{Answer, Failure, Result};
 use crate::screen::{Screen, lab};
 use crate::units;
 use anyhow::Context as _;
+use clap::Parser as _;
 use sides::Side;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use tenbin_lab::{DataFrom, Lab};
 use tenbin_study::weigh::{
-    Asked, By, Ended, Limit, LimitAnswer, StoppedBy, Stopping, WeighedSide, Weighing, weigh,
+    Asked, By, Ended, Limit, LimitAnswer, Plan, StoppedBy, Stopping, WeighFile, WeighedSide,
+    Weighing, weigh,
 };
 use trials::Trials;
 
 /// Weigh configurations: run the same load on each in turn until it is clear which is faster
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, args_override_self = true)]
 pub(crate) struct Args {
-    /// What all sides run, as one word: 'run tpcb --scale 10 --duration 10s'
+    /// What all sides run, as one word: 'run tpcb --scale 10 --duration 10s'; or FILE.toml, which describes the weighing
     command: String,
     /// Options that A adds to it
     #[arg(
@@ -136,7 +139,43 @@ fn slice(text: &str) -> std::result::Result<Duration, String> {
     }
 }
 
+/// `weigh` alone, for the words of a file.
+#[derive(clap::Parser)]
+#[command(name = "tenbin weigh")]
+struct Alone {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// The arguments of a file, and over them those of the command line.
+fn of_file(path: &str) -> Result<Args> {
+    let bad = |error: &dyn std::fmt::Display| Failure::bad_input(format!("{path}: {error}"));
+    let text = std::fs::read_to_string(path).map_err(|error| bad(&error))?;
+    let file = WeighFile::parse(&text).map_err(|error| bad(&error))?;
+    let given = std::env::args().skip_while(|word| word != "weigh").skip(1);
+    let given = given.filter(|word| word != path);
+    let words = ["weigh".to_owned()]
+        .into_iter()
+        .chain(file.words())
+        .chain(given);
+    let alone = Alone::try_parse_from(words).map_err(|error| {
+        let text = error.to_string();
+        bad(&text.strip_prefix("error: ").unwrap_or(&text).trim_end())
+    })?;
+    Ok(alone.args)
+}
+
 pub(crate) fn run(args: &Args) -> Result {
+    let is_file = Path::new(&args.command)
+        .extension()
+        .is_some_and(|extension| extension == "toml");
+    if is_file {
+        return weighed(&of_file(&args.command)?);
+    }
+    weighed(args)
+}
+
+fn weighed(args: &Args) -> Result {
     let sides = sides::sides(args)?;
     let (by, why) = by(args.by, &sides)?;
     let names: Vec<String> = sides.iter().map(|side| side.name.clone()).collect();
@@ -144,6 +183,8 @@ pub(crate) fn run(args: &Args) -> Result {
     let (sides, _templates) = trials::prepare(&mut session, sides)?;
     session.begin()?;
     session.why_by = why;
+    let known = noise::Known::of(&sides, by, session.slice);
+    session.tell_plan(by, &sides, &known);
     let weighing = match by {
         By::Slices => by_slices(&mut session, &sides)?,
         By::Trials => {
@@ -152,6 +193,7 @@ pub(crate) fn run(args: &Args) -> Result {
             session.weighing(ended)
         }
     };
+    known.add(&weighing.evidence());
     session.save(&weighing)?;
     print(args, &weighing, &session.directory)?;
     Ok(answer(&weighing))
@@ -199,7 +241,7 @@ fn by_slices(session: &mut Session, sides: &[Side]) -> Result<Weighing> {
         sides,
         Stopping {
             rounds: u32::MAX,
-            budget_s: whole.budget_s / 2.0,
+            budget_s: whole.budget_s * slices::SHARE,
             ..whole
         },
     )?;
@@ -330,6 +372,33 @@ impl Session {
             .with_context(|| format!("cannot make {}", self.directory.display()))?;
         self.began = Instant::now();
         Ok(())
+    }
+
+    /// Says how long it takes, and what it can find.
+    fn tell_plan(&self, by: By, sides: &[Side], known: &noise::Known) {
+        let trial_s = |side: &Side| side.trial.load.duration_s + side.trial.load.warmup_s;
+        let (round_s, most) = match by {
+            By::Trials => (sides.iter().map(trial_s).sum(), self.stopping.rounds),
+            By::Slices => (slices::round_s(self.slice, sides.len()), u32::MAX),
+        };
+        let share = match by {
+            By::Trials => 1.0,
+            By::Slices => slices::SHARE,
+        };
+        let plan = Plan {
+            by,
+            sides: sides.len(),
+            round_s,
+            stopping: Stopping {
+                rounds: most,
+                budget_s: self.stopping.budget_s * share,
+                ..self.stopping
+            },
+            noise: known.read(),
+        };
+        if !self.quiet {
+            eprintln!("{}", plan.sentence());
+        }
     }
 
     fn weighing(&self, ended: Ended) -> Weighing {

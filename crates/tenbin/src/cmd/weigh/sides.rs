@@ -102,10 +102,6 @@ fn varied(args: &Args) -> Result<Vec<(String, String)>> {
         let (name, values) = vary(text)?;
         let option = has_option(&args.command, &name)?;
         let one = |value: &str| {
-            let quoted = |word: String| match shlex::try_quote(&word) {
-                Ok(quoted) => Ok(quoted.into_owned()),
-                Err(_) => Err(Failure::bad_input(format!("--vary {text:?} has a NUL"))),
-            };
             let words = if option {
                 quoted(format!("--{name}={value}"))?
             } else {
@@ -124,6 +120,16 @@ fn varied(args: &Args) -> Result<Vec<(String, String)>> {
         sides = sides.iter().flat_map(with).collect();
     }
     Ok(sides)
+}
+
+/// A word as a shell takes it.
+fn quoted(word: String) -> Result<String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:+%".contains(c);
+    if word.chars().all(plain) {
+        return Ok(word);
+    }
+    let quoted = shlex::try_quote(&word).map(std::borrow::Cow::into_owned);
+    quoted.map_err(|_| Failure::bad_input(format!("--vary: {word:?} has a NUL")))
 }
 
 /// `NAME=VALUE,VALUE`, with at least two different values.
@@ -275,7 +281,7 @@ mod tests {
             .iter()
             .map(|side| (side.name.as_str(), side.options.as_str()))
             .collect();
-        assert_eq!(said[1], ("jit=on scale=2", "--set 'jit=on' --scale=2"));
+        assert_eq!(said[1], ("jit=on scale=2", "--set jit=on --scale=2"));
         assert_eq!((said.len(), said[2].0), (4, "jit=off scale=1"));
         assert_eq!(sides[1].slug, "jit=on-scale=2");
         for bad in ["jit", "jit=on", "=1,2", "jit=on,on", "jit=on,", "a b=1,2"] {

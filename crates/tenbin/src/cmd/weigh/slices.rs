@@ -10,6 +10,8 @@ use std::time::Duration;
 use tenbin_lab::{Finished, Lab, Pacing, ServerSpec, SlicePlan, SliceSeen, Trial, WorkloadSpec};
 use tenbin_study::weigh::{BLOCKS, Ended, Seen, Slice, SliceUse, Slices, StoppedBy, Stopping};
 
+/// Share of the budget that slices get; the rest is for the trials that check them.
+pub(super) const SHARE: f64 = 0.5;
 /// Width of the bins of [`SliceSeen::answered`], seconds.
 const BIN_S: f64 = 0.01;
 /// Settings whose effect needs many slices to come and to go: what they change in one slice is paid for in others.
@@ -127,6 +129,11 @@ pub(super) fn weigh(session: &mut Session, sides: &[Side], stopping: Stopping) -
         side.directory = Some(finished.directory.display().to_string());
     }
     Ok(follower.ended(sides, &finished))
+}
+
+/// Length of a round of slices, seconds.
+pub(super) fn round_s(slice: Duration, sides: usize) -> f64 {
+    slice.as_secs_f64() * (BLOCKS * 2 * sides) as f64
 }
 
 /// As long a session as the budget has room for, in whole rounds; warm-up as long as the command asks for, in blocks.
