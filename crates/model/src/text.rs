@@ -214,8 +214,43 @@ impl Display for Simulation {
             }
         }
         table(f, &rows)?;
+        resources(f, self)?;
         writeln!(f, "\n± is half of the 95 % interval (batch means).")
     }
+}
+
+/// What is held, and the requests that ended without success.
+fn resources(f: &mut Formatter<'_>, simulation: &Simulation) -> fmt::Result {
+    if simulation.resources.is_empty() {
+        return Ok(());
+    }
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let heads = ["resource", "held", "waiting", "wait", "takes that wait"];
+    let mut rows = vec![heads.map(str::to_owned).to_vec()];
+    for resource in &simulation.resources {
+        rows.push(vec![
+            resource.name.clone(),
+            with_interval(resource.utilization, &percent),
+            with_interval(resource.waiting, &digits),
+            with_interval(resource.wait_s, &time),
+            percent(resource.share_waiting.mean),
+        ]);
+    }
+    writeln!(f)?;
+    table(f, &rows)?;
+    for class in &simulation.classes {
+        let ends = [
+            ("refused by a full queue", class.refused_per_s),
+            ("aborted by a deadlock", class.deadlocks_per_s),
+        ];
+        for (what, rate) in ends {
+            if let Some(rate) = rate {
+                let rate = with_interval(rate, &digits);
+                writeln!(f, "{}: {rate} per second {what}", class.name)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A mean with half of its interval.
