@@ -113,7 +113,7 @@ fn find(sut: &System, design: Design, schema: &str) -> Result<Option<Tables>> {
 fn taken(tables: Tables, asked: Asked, lab: &Lab, form: &TableSpec) -> Result<Tables> {
     let refused = |holds: String, option: &str| {
         let mend = match tables.meta {
-            Some(_) => ", or reload with --resut",
+            Some(_) => ", or reload with --replace",
             None => "; tenbin did not create them and does not drop them",
         };
         let message = format!("the database holds {holds}: leave out {option} to use them{mend}");
