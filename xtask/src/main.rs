@@ -1,6 +1,7 @@
 //! Developer tasks: `cargo xtask test` is every check there is.
 
 mod bpf;
+mod layers;
 mod phrases;
 mod references;
 mod setup;

@@ -1,5 +1,6 @@
 //! House rules that no lint covers. Each names the file and what to do.
 
+use crate::layers;
 use crate::phrases::Phrases;
 use crate::references;
 use anyhow::{Context, Result, bail};
@@ -39,6 +40,7 @@ pub(crate) fn check() -> Result<()> {
         }
     }
     folders(&root, &mut breaches)?;
+    breaches.extend(layers::breaches(&root)?);
     mentioned(&root, &mut breaches)?;
     if breaches.is_empty() {
         return Ok(());
