@@ -3,9 +3,10 @@
 use super::marker::{self, Existing, Meta};
 use super::plan::{self, INDEX_BYTES, ROW_BYTES, Rows};
 use super::{Design, Partitions, Size, Storage, Table, ddl};
-use crate::load::claim::{self, asking};
-use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, counted, quoted, work};
-use postgres::Client;
+use crate::load::claim::Asked;
+use crate::load::job::{self, Found, Job, Place};
+use crate::load::{Failure, LoadError, Loaded, Progress, counted, work};
+use postgres::{Client, Transaction};
 use std::sync::atomic::AtomicBool;
 
 /// What to load, and how.
@@ -69,26 +70,83 @@ where
     C: Fn() -> Result<Client, postgres::Error>,
 {
     validate(options)?;
-    let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
-    let mut control = connect().map_err(LoadError::Connect)?;
-    let version = refuse(options, &mut control)?;
-    let workers = claim::workers(options.threads, &options.schema, &connect)?;
-    work::prepare(&mut control, &options.schema).map_err(unchanged)?;
-    begin(options, &mut control).map_err(unchanged)?;
-    let tasks = plan::plan(options, version >= 140_000);
-    let fill = || {
-        let rows = Rows(options);
-        let progress = work::carry_out(&tasks, &rows, &mut control, workers, stop, progress)?;
-        marker::complete(&mut control, options.design)?;
-        let meta = marker::read(&mut control, options.design, &options.schema)
-            .map_err(Failure::of("reading the marker"))?;
-        Ok(Loaded { meta, progress })
-    };
-    fill().map_err(|failure: Failure| {
-        let statement = drop_statement(options);
-        let aftermath = claim::clean_up(&statement, &options.schema, control, &connect);
-        failure.into_error(aftermath)
-    })
+    job::load(&Bank(options), connect, stop, progress)
+}
+
+/// What to do with tables of others.
+const USE_OR_DROP: &str =
+    "run on them as they are if they are whole, choose another database, or drop them yourself";
+
+struct Bank<'a>(&'a LoadOptions);
+
+impl Job for Bank<'_> {
+    type Meta = Meta;
+
+    fn place(&self) -> Place<'_> {
+        let design = self.0.design;
+        Place {
+            workload: design.workload(),
+            marker: marker::marker(design),
+            tables: Table::ALL.map(|table| design.table(table)).into(),
+            schema: &self.0.schema,
+            makes_schema: false,
+            threads: self.0.threads,
+            replace: self.0.replace,
+        }
+    }
+
+    fn existing(&self, client: &mut Client) -> Result<Found, postgres::Error> {
+        let LoadOptions { design, schema, .. } = self.0;
+        Ok(match marker::inspect(client, *design, schema)? {
+            Existing::Nothing => Found::Nothing,
+            Existing::Complete(meta) => {
+                let branches = counted(meta.size.branches, "branch", "branches");
+                let what = format!("{} with {branches}", design.workload());
+                Found::Complete(what, meta.tenbin_version)
+            }
+            Existing::Partial(_) => Found::Partial,
+            Existing::Foreign { relations, .. } => Found::Foreign(relations, USE_OR_DROP),
+        })
+    }
+
+    fn refuse(&self, _: &mut Client, asked: &Asked) -> Result<(), LoadError> {
+        let LoadOptions { storage, .. } = self.0;
+        storage.refuse(self.0.foreign_keys, asked.version, &asked.version_name)?;
+        refuse_space(self.0, asked.max_wal_bytes)
+    }
+
+    fn begin(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        marker::begin(transaction, self.0)
+    }
+
+    fn create_tables(&self) -> Vec<String> {
+        let tables = Table::ALL.into_iter();
+        tables
+            .flat_map(|table| ddl::create_table(self.0, table))
+            .collect()
+    }
+
+    fn fill(
+        &self,
+        version: u32,
+        control: &mut Client,
+        workers: Vec<Client>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Progress, Failure> {
+        let tasks = plan::plan(self.0, version >= 140_000);
+        work::carry_out(&tasks, &Rows(self.0), control, workers, stop, progress)
+    }
+
+    fn completed(&self) -> String {
+        let history = self.0.design.table(Table::History);
+        format!(", history_file = pg_relation_filenode('{history}')")
+    }
+
+    fn meta(&self, control: &mut Client) -> Result<Meta, Failure> {
+        marker::read(control, self.0.design, &self.0.schema)
+            .map_err(Failure::of("reading the marker"))
+    }
 }
 
 fn validate(options: &LoadOptions) -> Result<(), LoadError> {
@@ -113,11 +171,6 @@ fn validate(options: &LoadOptions) -> Result<(), LoadError> {
                 "cannot make {count} partitions of {} accounts; give 1 to that many",
                 size.accounts()
             ))
-        } else if !(1..=256).contains(&options.threads) {
-            Some(format!(
-                "cannot load over {} connections; give 1 to 256",
-                options.threads
-            ))
         } else {
             None
         };
@@ -133,24 +186,6 @@ pub fn required_bytes(size: &Size, fillfactor: u8, max_wal_bytes: u64) -> u64 {
     let row = ROW_BYTES * 100 / u64::from(fillfactor.max(1)) + INDEX_BYTES;
     let data = rows * row;
     data + data / 10 + data.min(max_wal_bytes)
-}
-
-/// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
-fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
-    let asked = claim::ask(client)?;
-    options
-        .storage
-        .refuse(options.foreign_keys, asked.version, asked.version_name)?;
-    let user = format!("tenbin load {}", options.design.workload());
-    crate::load::lock_session(
-        client,
-        marker::marker(options.design),
-        &options.schema,
-        &user,
-    )?;
-    refuse_space(options, asked.max_wal_bytes)?;
-    refuse_existing(options, client)?;
-    Ok(asked.version)
 }
 
 fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadError> {
@@ -184,64 +219,4 @@ fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadErr
         available_bytes,
         fitting: fitting.to_string(),
     })
-}
-
-fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
-    let (schema, workload) = (options.schema.clone(), options.design.workload());
-    let existing = marker::inspect(client, options.design, &schema)
-        .map_err(asking("looking what the schema holds"))?;
-    match existing {
-        Existing::Nothing => Ok(()),
-        Existing::Complete(_) | Existing::Partial(_) if options.replace => Ok(()),
-        Existing::Complete(meta) => Err(LoadError::Complete {
-            schema,
-            what: format!(
-                "{workload} with {}",
-                counted(meta.size.branches, "branch", "branches")
-            ),
-            workload,
-            tenbin_version: meta.tenbin_version,
-        }),
-        Existing::Partial(_) => Err(LoadError::Partial { schema, workload }),
-        Existing::Foreign { relations, .. } => Err(LoadError::Foreign {
-            schema,
-            workload,
-            relations,
-            mend: "run on them as they are if they are whole, choose another database, or drop \
-                   them yourself",
-        }),
-    }
-}
-
-/// Makes marker and empty tables, all or nothing.
-fn begin(options: &LoadOptions, control: &mut Client) -> Result<(), Failure> {
-    let during = |what: &str| Failure::of(what.to_owned());
-    let mut transaction = control.transaction().map_err(during("beginning"))?;
-    if options.replace {
-        transaction
-            .batch_execute(&drop_statement(options))
-            .map_err(during("dropping the old tables"))?;
-    }
-    marker::begin(&mut transaction, options)?;
-    for table in Table::ALL {
-        for statement in ddl::create_table(options, table) {
-            transaction
-                .batch_execute(&statement)
-                .map_err(Failure::of(statement))?;
-        }
-    }
-    let tables = Table::ALL.map(|table| options.design.table(table));
-    claim::tie(&mut transaction, marker::marker(options.design), &tables)?;
-    transaction.commit().map_err(during("making the tables"))
-}
-
-/// Drops the tables and the marker, together, since they refer to each other.
-fn drop_statement(options: &LoadOptions) -> String {
-    let tables = Table::ALL.map(|table| options.design.table(table));
-    let marker = marker::marker(options.design);
-    format!(
-        "DROP TABLE IF EXISTS {}, {}",
-        tables.join(", "),
-        quoted(marker)
-    )
 }

@@ -3,6 +3,7 @@
 
 use super::{Design, LoadOptions, Size, Table};
 use crate::load::claim::{present, strangers};
+use crate::load::job::is_ours;
 use crate::load::{Failure, quoted};
 use postgres::{Client, GenericClient};
 
@@ -91,7 +92,7 @@ pub fn inspect(
     if !marked {
         return foreign(client, relations);
     }
-    if !is_ours(client, marker, schema)? {
+    if !is_ours(client, marker, schema, SCHEMA_VERSION)? {
         relations.retain(|name| name != marker);
         relations.push(format!("{marker} (not made by this version of tenbin)"));
         return Ok(Existing::Foreign {
@@ -147,24 +148,6 @@ fn pgbench_size(client: &mut Client, schema: &str) -> Result<Option<Size>, postg
         .ok()
         .filter(|&branches| branches > 0)
         .map(Size::pgbench))
-}
-
-/// Whether the marker is one of ours, with one row of this version.
-fn is_ours(client: &mut Client, marker: &str, schema: &str) -> Result<bool, postgres::Error> {
-    let versioned: i64 = client
-        .query_one(
-            "SELECT count(*) FROM information_schema.columns WHERE table_schema = $1 \
-             AND table_name = $2 AND (column_name, data_type) IN \
-             (('schema_version', 'integer'), ('state', 'text'))",
-            &[&schema, &marker],
-        )?
-        .get(0);
-    if versioned != 2 {
-        return Ok(false);
-    }
-    let ask = format!("SELECT schema_version FROM {}.{marker}", quoted(schema));
-    let rows = client.query(&ask, &[])?;
-    Ok(matches!(rows.as_slice(), [row] if row.get::<_, i32>(0) == SCHEMA_VERSION))
 }
 
 /// What the marker says.
@@ -276,17 +259,4 @@ pub(super) fn begin(client: &mut impl GenericClient, options: &LoadOptions) -> R
             env!("CARGO_PKG_VERSION")
         ))
         .map_err(Failure::of(during))
-}
-
-/// Marks the load as whole; on return that is on disk, with everything before it.
-pub(super) fn complete(client: &mut Client, design: Design) -> Result<(), Failure> {
-    client
-        .batch_execute(&format!(
-            "BEGIN; SET LOCAL synchronous_commit = on; \
-             UPDATE {} SET state = 'complete', completed_at = now(), \
-             history_file = pg_relation_filenode('{}'); COMMIT",
-            marker(design),
-            design.table(Table::History)
-        ))
-        .map_err(Failure::of("marking the load as complete"))
 }

@@ -54,7 +54,7 @@ impl Storage {
         &self,
         foreign_keys: bool,
         version: u32,
-        name: String,
+        name: &str,
     ) -> Result<(), LoadError> {
         let (what, needs, instead) = match self.partitions {
             Some(_) if foreign_keys && version < 120_000 => (
@@ -72,7 +72,7 @@ impl Storage {
         Err(LoadError::Unsupported {
             what,
             needs,
-            has: name,
+            has: name.to_owned(),
             instead,
         })
     }

@@ -5,6 +5,7 @@ mod binary;
 pub(crate) mod claim;
 mod error;
 mod hold;
+pub(crate) mod job;
 pub(crate) mod plan;
 pub(crate) mod work;
 

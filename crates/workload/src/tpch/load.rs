@@ -4,9 +4,10 @@ use super::marker::{self, Existing, MARKER, Meta};
 use super::plan;
 use super::rows::Rows;
 use super::{Scale, Table};
-use crate::load::claim::{self, asking};
-use crate::load::{Aftermath, Failure, LoadError, Loaded, Progress, work};
-use postgres::Client;
+use crate::load::claim::Asked;
+use crate::load::job::{self, ELSEWHERE, Found, Job, Place};
+use crate::load::{Failure, LoadError, Loaded, Progress, work};
+use postgres::{Client, Transaction};
 use std::sync::atomic::AtomicBool;
 
 /// What to load, and how.
@@ -60,39 +61,71 @@ pub fn load<C>(
 where
     C: Fn() -> Result<Client, postgres::Error>,
 {
-    if !(1..=256).contains(&options.threads) {
-        return Err(LoadError::Options(format!(
-            "cannot load over {} connections; give 1 to 256",
-            options.threads
-        )));
+    job::load(&Tpch(options), connect, stop, progress)
+}
+
+struct Tpch<'a>(&'a LoadOptions);
+
+impl Job for Tpch<'_> {
+    type Meta = Meta;
+
+    fn place(&self) -> Place<'_> {
+        Place {
+            workload: "tpch",
+            marker: MARKER,
+            tables: Table::ALL.map(Table::name).into(),
+            schema: &self.0.schema,
+            makes_schema: false,
+            threads: self.0.threads,
+            replace: self.0.replace,
+        }
     }
-    let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
-    let mut control = connect().map_err(LoadError::Connect)?;
-    let asked = claim::ask(&mut control)?;
-    crate::load::lock_session(&mut control, MARKER, &options.schema, "tenbin load tpch")?;
-    refuse_space(options, asked.max_wal_bytes)?;
-    refuse_existing(options, &mut control)?;
-    let workers = claim::workers(options.threads, &options.schema, &connect)?;
-    work::prepare(&mut control, &options.schema).map_err(unchanged)?;
-    begin(options, &mut control).map_err(unchanged)?;
-    let tasks = plan::plan(options, asked.version >= 140_000);
-    let fill = || {
-        let rows = Rows(options.scale);
-        let progress = work::carry_out(&tasks, &rows, &mut control, workers, stop, progress)?;
-        marker::complete(&mut control)?;
-        let meta = Meta {
-            scale: options.scale,
-            foreign_keys: options.foreign_keys,
+
+    fn existing(&self, client: &mut Client) -> Result<Found, postgres::Error> {
+        Ok(match marker::inspect(client, &self.0.schema)? {
+            Existing::Nothing => Found::Nothing,
+            Existing::Complete(meta) => {
+                Found::Complete(format!("TPC-H at {}", meta.describe()), meta.tenbin_version)
+            }
+            Existing::Partial(_) => Found::Partial,
+            Existing::Foreign(relations) => Found::Foreign(relations, ELSEWHERE),
+        })
+    }
+
+    fn refuse(&self, _: &mut Client, asked: &Asked) -> Result<(), LoadError> {
+        refuse_space(self.0, asked.max_wal_bytes)
+    }
+
+    fn begin(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        marker::begin(transaction, self.0)
+    }
+
+    fn create_tables(&self) -> Vec<String> {
+        Table::ALL.map(Table::create).into()
+    }
+
+    fn fill(
+        &self,
+        version: u32,
+        control: &mut Client,
+        workers: Vec<Client>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Progress, Failure> {
+        let tasks = plan::plan(self.0, version >= 140_000);
+        let rows = Rows(self.0.scale);
+        work::carry_out(&tasks, &rows, control, workers, stop, progress)
+    }
+
+    fn meta(&self, _: &mut Client) -> Result<Meta, Failure> {
+        Ok(Meta {
+            scale: self.0.scale,
+            foreign_keys: self.0.foreign_keys,
             tenbin_version: env!("CARGO_PKG_VERSION").to_owned(),
             inserted: 0,
             deleted: 0,
-        };
-        Ok(Loaded { meta, progress })
-    };
-    fill().map_err(|failure: Failure| {
-        let aftermath = claim::clean_up(&drop_statement(), &options.schema, control, &connect);
-        failure.into_error(aftermath)
-    })
+        })
+    }
 }
 
 /// Bytes of disk that loading takes at its peak: tables and indexes, a tenth for sorting and free
@@ -120,52 +153,4 @@ fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadErr
         available_bytes,
         fitting: fitting.map_or_else(|| "nothing".into(), |scale| format!("scale {scale}")),
     })
-}
-
-fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
-    let (schema, workload) = (options.schema.clone(), "tpch");
-    let existing =
-        marker::inspect(client, &schema).map_err(asking("looking what the schema holds"))?;
-    match existing {
-        Existing::Nothing => Ok(()),
-        Existing::Complete(_) | Existing::Partial(_) if options.replace => Ok(()),
-        Existing::Complete(meta) => Err(LoadError::Complete {
-            schema,
-            what: format!("TPC-H at {}", meta.describe()),
-            workload,
-            tenbin_version: meta.tenbin_version,
-        }),
-        Existing::Partial(_) => Err(LoadError::Partial { schema, workload }),
-        Existing::Foreign(relations) => Err(LoadError::Foreign {
-            schema,
-            workload: "TPC-H",
-            relations,
-            mend: "choose another schema or database, or drop them yourself",
-        }),
-    }
-}
-
-/// Makes marker and empty tables, all or nothing.
-fn begin(options: &LoadOptions, control: &mut Client) -> Result<(), Failure> {
-    let during = |what: &str| Failure::of(what.to_owned());
-    let mut transaction = control.transaction().map_err(during("beginning"))?;
-    if options.replace {
-        transaction
-            .batch_execute(&drop_statement())
-            .map_err(during("dropping the old tables"))?;
-    }
-    marker::begin(&mut transaction, options)?;
-    for statement in Table::ALL.map(Table::create) {
-        transaction
-            .batch_execute(&statement)
-            .map_err(Failure::of(statement))?;
-    }
-    claim::tie(&mut transaction, MARKER, &Table::ALL.map(Table::name))?;
-    transaction.commit().map_err(during("making the tables"))
-}
-
-/// Drops the tables and the marker, together, since they refer to each other.
-fn drop_statement() -> String {
-    let tables = Table::ALL.map(Table::name).join(", ");
-    format!("DROP TABLE IF EXISTS {tables}, {MARKER}")
 }

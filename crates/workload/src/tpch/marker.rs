@@ -2,6 +2,7 @@
 
 use super::{LoadOptions, Scale, Table};
 use crate::load::claim::{present, strangers};
+use crate::load::job::is_ours;
 use crate::load::{Failure, quoted};
 use postgres::{Client, GenericClient};
 
@@ -84,22 +85,10 @@ pub fn inspect(client: &mut Client, schema: &str) -> Result<Existing, postgres::
 
 /// What the marker says, and whether the load is whole; none where it is not one of ours.
 fn read(client: &mut Client, schema: &str) -> Result<Option<(Meta, bool)>, postgres::Error> {
-    let versioned: i64 = client
-        .query_one(
-            "SELECT count(*) FROM information_schema.columns WHERE table_schema = $1 \
-             AND table_name = $2 AND (column_name, data_type) IN \
-             (('schema_version', 'integer'), ('state', 'text'))",
-            &[&schema, &MARKER],
-        )?
-        .get(0);
-    if versioned != 2 {
+    if !is_ours(client, MARKER, schema, SCHEMA_VERSION)? {
         return Ok(None);
     }
     let from = format!("FROM {}.{MARKER}", quoted(schema));
-    let versions = client.query(&format!("SELECT schema_version {from}"), &[])?;
-    if !matches!(versions.as_slice(), [row] if row.get::<_, i32>(0) == SCHEMA_VERSION) {
-        return Ok(None);
-    }
     let row = client.query_one(
         &format!(
             "SELECT scale_thousandths, foreign_keys, tenbin_version, inserted, deleted, \
@@ -139,14 +128,4 @@ pub(super) fn begin(client: &mut impl GenericClient, options: &LoadOptions) -> R
             env!("CARGO_PKG_VERSION")
         ))
         .map_err(Failure::of(format!("making the marker {MARKER}")))
-}
-
-/// Marks the load as whole; on return that is on disk, with everything before it.
-pub(super) fn complete(client: &mut Client) -> Result<(), Failure> {
-    client
-        .batch_execute(&format!(
-            "BEGIN; SET LOCAL synchronous_commit = on; \
-             UPDATE {MARKER} SET state = 'complete', completed_at = now(); COMMIT"
-        ))
-        .map_err(Failure::of("marking the load as complete"))
 }

@@ -191,13 +191,3 @@ pub(super) fn begin(
         .map_err(Failure::of(during))?;
     Ok(())
 }
-
-/// Marks the load as whole; on return that is on disk, with everything before it.
-pub(super) fn complete(client: &mut Client) -> Result<(), Failure> {
-    client
-        .batch_execute(&format!(
-            "BEGIN; SET LOCAL synchronous_commit = on; \
-             UPDATE {MARKER} SET state = 'complete', completed_at = now(); COMMIT"
-        ))
-        .map_err(Failure::of("marking the load as complete"))
-}

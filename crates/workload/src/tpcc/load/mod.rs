@@ -18,11 +18,10 @@ use super::population::Population;
 use super::random::NuRandC;
 use super::rules::Rules;
 use super::schema::Table;
-use crate::load::claim::{self, asking};
-use crate::load::{
-    Aftermath, Failure, LoadError, Loaded, Progress, counted, lock_session, quoted, work,
-};
-use postgres::Client;
+use crate::load::claim::{Asked, asking};
+use crate::load::job::{self, ELSEWHERE, Found, Job, Place};
+use crate::load::{Failure, LoadError, Loaded, Progress, counted, work};
+use postgres::{Client, Transaction};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
@@ -88,25 +87,97 @@ where
     C: Fn() -> Result<Client, postgres::Error>,
 {
     validate(options)?;
-    let mut control = connect().map_err(LoadError::Connect)?;
-    let unchanged = |failure: Failure| failure.into_error(Aftermath::Unchanged);
-    let version = refuse(options, &mut control)?;
-    let workers = claim::workers(options.threads, &options.schema, &connect)?;
-    work::prepare(&mut control, &options.schema).map_err(unchanged)?;
-    let begun = begin(options, &mut control).map_err(unchanged)?;
-    let outcome = fill(
-        options,
-        version,
-        &begun,
-        &mut control,
-        workers,
-        stop,
-        progress,
-    );
-    outcome.map_err(|failure| {
-        let aftermath = clean_up(options, &begun, control, &connect);
-        failure.into_error(aftermath)
-    })
+    let meta = Meta {
+        warehouses: options.warehouses,
+        seed: options.seed,
+        c: NuRandC::load(&options.rules, options.seed),
+        foreign_keys: options.foreign_keys,
+        partitions: options.partitions,
+        tenbin_version: env!("CARGO_PKG_VERSION").to_owned(),
+        ran: false,
+    };
+    let job = Tpcc { options, meta };
+    job::load(&job, connect, stop, progress)
+}
+
+struct Tpcc<'a> {
+    options: &'a LoadOptions,
+    meta: Meta,
+}
+
+impl Job for Tpcc<'_> {
+    type Meta = Meta;
+
+    fn place(&self) -> Place<'_> {
+        Place {
+            workload: "tpcc",
+            marker: MARKER,
+            tables: Table::ALL.map(Table::name).into(),
+            schema: &self.options.schema,
+            makes_schema: true,
+            threads: self.options.threads,
+            replace: self.options.replace,
+        }
+    }
+
+    fn existing(&self, client: &mut Client) -> Result<Found, postgres::Error> {
+        Ok(match inspect(client, &self.options.schema)? {
+            Existing::Nothing => Found::Nothing,
+            Existing::Complete(meta) => {
+                let warehouses = counted(meta.warehouses, "warehouse", "warehouses");
+                Found::Complete(format!("TPC-C with {warehouses}"), meta.tenbin_version)
+            }
+            Existing::Partial(_) => Found::Partial,
+            Existing::Foreign(relations) => Found::Foreign(relations, ELSEWHERE),
+        })
+    }
+
+    fn refuse(&self, client: &mut Client, asked: &Asked) -> Result<(), LoadError> {
+        refuse_version(self.options, asked)?;
+        refuse_tablespaces(self.options, client)?;
+        refuse_space(self.options, asked.max_wal_bytes)
+    }
+
+    fn begin(&self, transaction: &mut Transaction<'_>) -> Result<(), Failure> {
+        let spaces = serde_json::json!(self.options.tablespaces).to_string();
+        marker::begin(transaction, &self.meta, &spaces)
+    }
+
+    fn create_tables(&self) -> Vec<String> {
+        let tables = Table::ALL.into_iter();
+        tables
+            .flat_map(|table| ddl::create_table(self.options, table))
+            .collect()
+    }
+
+    fn fill(
+        &self,
+        version: u32,
+        control: &mut Client,
+        workers: Vec<Client>,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Progress, Failure> {
+        let options = self.options;
+        let row = control
+            .query_one(
+                "SELECT (extract(epoch FROM started_at - '2000-01-01 00:00+00') * 1e6)::bigint \
+                 FROM tenbin_load",
+                &[],
+            )
+            .map_err(Failure::of("reading the time"))?;
+        let population = Population::new(options.rules.clone(), options.seed, row.get(0));
+        let abilities = plan::Abilities {
+            freeze_sets_visibility: version >= 140_000,
+            partition_of: partition_of(options, control)?,
+        };
+        let tasks = plan::plan(options, &abilities);
+        work::carry_out(&tasks, &population, control, workers, stop, progress)
+    }
+
+    fn meta(&self, _: &mut Client) -> Result<Meta, Failure> {
+        Ok(self.meta.clone())
+    }
 }
 
 fn validate(options: &LoadOptions) -> Result<(), LoadError> {
@@ -115,12 +186,6 @@ fn validate(options: &LoadOptions) -> Result<(), LoadError> {
         return refuse(format!(
             "cannot load {} warehouses; give 1 to 1000000",
             options.warehouses
-        ));
-    }
-    if !(1..=256).contains(&options.threads) {
-        return refuse(format!(
-            "cannot load over {} connections; give 1 to 256",
-            options.threads
         ));
     }
     if let Some(count) = options
@@ -147,181 +212,51 @@ fn validate(options: &LoadOptions) -> Result<(), LoadError> {
     }
 }
 
-/// Refuses what cannot go well before anything is changed. Returns `server_version_num`.
-fn refuse(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
-    let version = supported_version(options, client)?;
-    lock_session(client, MARKER, &options.schema, "tenbin load tpcc")?;
-    let row = client
-        .query_one(
-            "SELECT ARRAY(SELECT spcname::text FROM pg_tablespace), \
-             pg_size_bytes(current_setting('max_wal_size'))",
-            &[],
-        )
-        .map_err(asking("asking for the server's tablespaces"))?;
-    let spaces: Vec<String> = row.get(0);
+fn refuse_tablespaces(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
+    let spaces: Vec<String> = client
+        .query_one("SELECT ARRAY(SELECT spcname::text FROM pg_tablespace)", &[])
+        .map_err(asking("asking for the server's tablespaces"))?
+        .get(0);
     let missing = |space: &String| !spaces.contains(space);
-    if let Some((name, space)) = options.tablespaces.iter().find(|(_, space)| missing(space)) {
-        return Err(LoadError::Options(format!(
+    match options.tablespaces.iter().find(|(_, space)| missing(space)) {
+        None => Ok(()),
+        Some((name, space)) => Err(LoadError::Options(format!(
             "cannot place {name} in tablespace {space:?}: the server has only {}",
             spaces.join(", ")
-        )));
+        ))),
     }
-    let max_wal_bytes = u64::try_from(row.get::<_, i64>(1)).unwrap_or(0);
+}
+
+fn refuse_space(options: &LoadOptions, max_wal_bytes: u64) -> Result<(), LoadError> {
     let needed_bytes = required_bytes(options.warehouses, max_wal_bytes);
-    if let Some(available_bytes) = options.available_bytes.filter(|&has| has < needed_bytes) {
-        return Err(LoadError::Space {
+    match options.available_bytes.filter(|&has| has < needed_bytes) {
+        None => Ok(()),
+        Some(available_bytes) => Err(LoadError::Space {
             what: counted(options.warehouses, "warehouse", "warehouses"),
             needed_bytes,
             available_bytes,
             fitting: space::fitting(available_bytes, max_wal_bytes).to_string(),
-        });
+        }),
     }
-    refuse_existing(options, client)?;
-    Ok(version)
 }
 
-fn supported_version(options: &LoadOptions, client: &mut Client) -> Result<u32, LoadError> {
-    let row = client
-        .query_one(
-            "SELECT current_setting('server_version_num')::integer, \
-             current_setting('server_version')",
-            &[],
-        )
-        .map_err(asking("asking for the server's version"))?;
-    let version = u32::try_from(row.get::<_, i32>(0)).unwrap_or(0);
+fn refuse_version(options: &LoadOptions, asked: &Asked) -> Result<(), LoadError> {
     let (what, needs, instead) = match options.partitions {
-        _ if version < 90_600 => ("loading TPC-C", "9.6", "use a newer server"),
-        Some(_) if version < 110_000 => ("hash partitioning", "11", "load without partitions"),
-        Some(_) if options.foreign_keys && version < 120_000 => (
+        Some(_) if asked.version < 110_000 => {
+            ("hash partitioning", "11", "load without partitions")
+        }
+        Some(_) if options.foreign_keys && asked.version < 120_000 => (
             "a foreign key to a partitioned table",
             "12",
             "load without foreign keys",
         ),
-        _ => return Ok(version),
+        _ => return Ok(()),
     };
     Err(LoadError::Unsupported {
         what,
         needs,
-        has: row.get(1),
+        has: asked.version_name.clone(),
         instead,
-    })
-}
-
-fn refuse_existing(options: &LoadOptions, client: &mut Client) -> Result<(), LoadError> {
-    let schema = options.schema.clone();
-    let existing = inspect(client, &schema).map_err(asking("looking what the schema holds"))?;
-    match existing {
-        Existing::Nothing => Ok(()),
-        Existing::Complete(_) | Existing::Partial(_) if options.replace => Ok(()),
-        Existing::Complete(meta) => Err(LoadError::Complete {
-            schema,
-            what: format!(
-                "TPC-C with {}",
-                counted(meta.warehouses, "warehouse", "warehouses")
-            ),
-            workload: "tpcc",
-            tenbin_version: meta.tenbin_version,
-        }),
-        Existing::Partial(_) => Err(LoadError::Partial {
-            schema,
-            workload: "tpcc",
-        }),
-        Existing::Foreign(relations) => Err(LoadError::Foreign {
-            schema,
-            workload: "TPC-C",
-            relations,
-            mend: "choose another schema or database, or drop them yourself",
-        }),
-    }
-}
-
-/// What a load has made before the first row.
-struct Begun {
-    meta: Meta,
-    /// The schema was not there.
-    schema_made: bool,
-}
-
-/// Makes schema, marker and empty tables, all or nothing.
-fn begin(options: &LoadOptions, control: &mut Client) -> Result<Begun, Failure> {
-    let meta = Meta {
-        warehouses: options.warehouses,
-        seed: options.seed,
-        c: NuRandC::load(&options.rules, options.seed),
-        foreign_keys: options.foreign_keys,
-        partitions: options.partitions,
-        tenbin_version: env!("CARGO_PKG_VERSION").to_owned(),
-        ran: false,
-    };
-    let during = |what: &str| Failure::of(what.to_owned());
-    let mut transaction = control.transaction().map_err(during("beginning"))?;
-    let schema_made = transaction
-        .query_opt(
-            "SELECT FROM pg_namespace WHERE nspname = $1",
-            &[&options.schema],
-        )
-        .map_err(during("looking for the schema"))?
-        .is_none();
-    if schema_made {
-        let statement = format!("CREATE SCHEMA {}", quoted(&options.schema));
-        transaction
-            .batch_execute(&statement)
-            .map_err(Failure::of(statement))?;
-    }
-    if options.replace {
-        transaction
-            .batch_execute(&drop_statement())
-            .map_err(during("dropping the old tables"))?;
-    }
-    let spaces = serde_json::json!(options.tablespaces).to_string();
-    marker::begin(&mut transaction, &meta, &spaces)?;
-    for statement in Table::ALL
-        .into_iter()
-        .flat_map(|table| ddl::create_table(options, table))
-    {
-        transaction
-            .batch_execute(&statement)
-            .map_err(Failure::of(statement))?;
-    }
-    claim::tie(&mut transaction, MARKER, &Table::ALL.map(Table::name))?;
-    transaction.commit().map_err(during("making the tables"))?;
-    Ok(Begun { meta, schema_made })
-}
-
-/// Drops the nine tables and the marker, together, since they refer to each other.
-fn drop_statement() -> String {
-    let tables: Vec<&str> = Table::ALL.iter().map(|table| table.name()).collect();
-    format!("DROP TABLE IF EXISTS {}, {MARKER}", tables.join(", "))
-}
-
-/// Everything from the first row to the marker's last word.
-fn fill(
-    options: &LoadOptions,
-    version: u32,
-    begun: &Begun,
-    control: &mut Client,
-    workers: Vec<Client>,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<Loaded<Meta>, Failure> {
-    let row = control
-        .query_one(
-            "SELECT (extract(epoch FROM started_at - '2000-01-01 00:00+00') * 1e6)::bigint \
-             FROM tenbin_load",
-            &[],
-        )
-        .map_err(Failure::of("reading the time"))?;
-    let population = Population::new(options.rules.clone(), options.seed, row.get(0));
-    let abilities = plan::Abilities {
-        freeze_sets_visibility: version >= 140_000,
-        partition_of: partition_of(options, control)?,
-    };
-    let tasks = plan::plan(options, &abilities);
-    let progress = work::carry_out(&tasks, &population, control, workers, stop, progress)?;
-    marker::complete(control)?;
-    Ok(Loaded {
-        meta: begun.meta.clone(),
-        progress,
     })
 }
 
@@ -345,18 +280,4 @@ fn partition_of(options: &LoadOptions, control: &mut Client) -> Result<Vec<u32>,
         .iter()
         .map(|row| u32::try_from(row.get::<_, i32>(0)).unwrap_or(0))
         .collect())
-}
-
-/// Removes what a failed load has made.
-fn clean_up<C>(options: &LoadOptions, begun: &Begun, control: Client, connect: &C) -> Aftermath
-where
-    C: Fn() -> Result<Client, postgres::Error>,
-{
-    let schema = if begun.schema_made {
-        format!("; DROP SCHEMA {}", quoted(&options.schema))
-    } else {
-        String::new()
-    };
-    let statements = format!("{}{schema}", drop_statement());
-    claim::clean_up(&statements, &options.schema, control, connect)
 }
