@@ -24,5 +24,5 @@ pub use cluster::Cluster;
 pub use device::{DEVICES_MAX, Range, resolve};
 pub use error::Error;
 pub use kernel::{RING_BYTES_MAX, RING_BYTES_MIN, probe};
-pub use recorder::{Finished, Options, RING_BYTES, Recorder};
+pub use recorder::{Ending, Finished, Options, RING_BYTES, Recorder};
 pub use summary::summarize;

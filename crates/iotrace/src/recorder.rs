@@ -9,10 +9,11 @@ use crate::namer::Namer;
 use crate::order::Reorder;
 use crate::totals::Tally;
 use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, Instant};
-use tenbin_record::RunWriter;
+use std::time::{Duration, Instant, SystemTime};
 use tenbin_record::io::{IoRow, IoWriter, Text};
-use tenbin_record::trace::{Device, Totals};
+use tenbin_record::run::Tenbin;
+use tenbin_record::trace::{self, Device, Totals, Trace, TraceInfo};
+use tenbin_record::{RunWriter, TRACE_SCHEMA, time};
 
 /// How often rows are let go and written.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
@@ -71,6 +72,60 @@ pub struct Finished {
     pub duration_s: f64,
     /// Rows that came too late to stand in the order of issue.
     pub disordered: u64,
+}
+
+/// How a trace ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ending {
+    /// `duration`, `command`, `process` or `signal`.
+    pub by: &'static str,
+    /// Before its time.
+    pub interrupted: bool,
+    /// Of the command traced, if it was one and ended by itself.
+    pub command_status: Option<i32>,
+}
+
+impl Finished {
+    /// What `trace.json` says: `id` and `at` name the trace and its start.
+    #[must_use]
+    pub fn trace(
+        self,
+        options: Options,
+        (id, at): (&str, SystemTime),
+        ending: Ending,
+        command_line: Vec<String>,
+    ) -> Trace {
+        let used = options
+            .cluster
+            .iter()
+            .map(|cluster| ("data".to_owned(), cluster.data().to_owned()));
+        Trace {
+            schema: TRACE_SCHEMA.to_owned(),
+            tenbin: Tenbin {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+            },
+            trace: TraceInfo {
+                id: id.to_owned(),
+                started_at: time::rfc3339(at),
+                duration_s: self.duration_s,
+                ended_by: ending.by.to_owned(),
+                interrupted: ending.interrupted,
+                command_line,
+                command_status: ending.command_status,
+                ring_bytes: options.ring_bytes,
+            },
+            host: tenbin_observe::describe(&used.collect::<Vec<_>>()),
+            devices: self.devices,
+            cluster: options.cluster.map(|cluster| trace::Cluster {
+                data: cluster.data().display().to_string(),
+                version: cluster.version().to_owned(),
+                block_bytes: cluster.block_bytes(),
+                relations: self.relations,
+                unnamed: self.unnamed,
+            }),
+            result: self.totals,
+        }
+    }
 }
 
 impl Recorder {

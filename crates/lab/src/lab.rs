@@ -2,7 +2,7 @@
 
 use crate::listener::{Event, Listener, Silent};
 use crate::run::{Finished, Measurement};
-use crate::workload::{OnExisting, Plan};
+use crate::workload::{OnExisting, Plan, Spec};
 use crate::{Error, Needs, Result, ServerSpec, System, Trial};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl Lab {
     ///
     /// # Errors
     /// As [`System::open`] and [`System::start_pooler`].
-    pub fn open_for(&self, plan: &Plan<'_>) -> Result<System> {
+    pub fn open_for<W: Spec>(&self, plan: &Plan<'_, W>) -> Result<System> {
         let trial = plan.trial;
         let clients = plan.needs.connections;
         let needs = Needs {
@@ -78,7 +78,7 @@ impl Lab {
     ///
     /// # Errors
     /// Nothing was measured. What goes wrong after that is in [`Finished::failure`].
-    pub fn run(&self, trial: &Trial) -> Result<Finished> {
+    pub fn run<W: Spec>(&self, trial: &Trial<W>) -> Result<Finished> {
         let plan = trial.plan()?;
         let sut = self.open_for(&plan)?;
         let finished = self.measure(&plan, &sut);
@@ -93,7 +93,7 @@ impl Lab {
     ///
     /// # Errors
     /// As [`Lab::run`].
-    pub fn measure(&self, plan: &Plan<'_>, sut: &System) -> Result<Finished> {
+    pub fn measure<W: Spec>(&self, plan: &Plan<'_, W>, sut: &System) -> Result<Finished> {
         let (trial, id) = (plan.trial, tenbin_record::new_id());
         let output = &trial.output;
         let name = output.name.as_deref();
@@ -115,21 +115,26 @@ impl Lab {
         let mut judged = measurement.judge(self, sut, &id, trial.load.seed, writer.path());
         let mut saved = judged.save(self, &mut writer);
         let mut checked = Ok(());
-        if let Some(checks) = judged.checks {
+        if let Some(checks) = judged.checks.clone() {
             // The signal that ended the run does not end its checks; the next does.
             self.stop.store(false, Ordering::Relaxed);
             self.tell(Event::Measured {
                 run: &judged.run,
                 directory: writer.destination(),
             });
-            checked = judged.amend(self.check(sut, checks));
+            checked = judged.amend(self.check(sut, &checks));
             saved = judged.save(self, &mut writer);
         }
         Ok(judged.finish(writer, saved.and(checked)))
     }
 
     /// Up to the end of this nothing is measured if something fails.
-    fn drive(&self, plan: &Plan<'_>, sut: &System, writer: &RunWriter) -> Result<Measurement> {
+    fn drive<W: Spec>(
+        &self,
+        plan: &Plan<'_, W>,
+        sut: &System,
+        writer: &RunWriter,
+    ) -> Result<Measurement> {
         let mut loaded = plan.load(self, sut, OnExisting::Take)?;
         let prepared = plan.prepare(sut, &mut loaded)?;
         prepared.drive(self, sut, plan.trial.watch, writer)

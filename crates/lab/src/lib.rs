@@ -30,6 +30,7 @@
 //!
 //! Nothing here knows a command line, prints, or decides an exit status.
 
+pub mod aging;
 pub mod bank;
 mod error;
 mod lab;
@@ -47,15 +48,18 @@ mod trial;
 pub mod via;
 mod workload;
 
-pub use error::{Error, Result};
+pub use error::{Error, Refusal, Result};
 pub use lab::Lab;
 pub use listener::{Drive, Event, Listener, Silent};
 pub use loading::available_bytes;
 pub use run::result::times;
-pub use run::{Finished, Judged, Measurement};
+pub use run::{
+    DrivenOf, Files, Finished, Judged, Judgement, Measurement, Output, Skipped, Subject,
+};
 pub use slices::{Background, SlicePlan, SliceSeen};
 pub use system::{EmbeddedSpec, Needs, Programs, ServerSpec, System, size_bytes};
 pub use templates::{DataFrom, Templates};
-pub use trial::{Counted, LoadSpec, OutputSpec, Pacing, StayAwake, Trial, WatchSpec};
+pub use tenbin_rte::Pacing;
+pub use trial::{Counted, LoadSpec, OutputSpec, StayAwake, Trial, WatchSpec};
 pub use via::{Pooler, ViaSpec};
-pub use workload::{Checks, Dataset, OnExisting, Plan, Prepared, WorkloadSpec};
+pub use workload::{Checks, Dataset, OnExisting, Plan, Prepared, Recipe, Spec, WorkloadSpec};

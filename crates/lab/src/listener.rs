@@ -4,6 +4,7 @@ use crate::System;
 use std::error::Error;
 use std::path::Path;
 use tenbin_record::Run;
+use tenbin_record::run::Metric;
 
 /// Something that happens during a measurement.
 #[derive(Clone, Copy)]
@@ -48,6 +49,13 @@ pub enum Event<'a> {
         /// The one that has just ended; none when one has begun.
         last: Option<&'a tenbin_workload::tpch::test::Executed>,
     },
+    /// Orders of TPC-H are being replaced: refresh sets done, of how many.
+    Replacing {
+        /// Sets that are done.
+        done: u64,
+        /// All sets.
+        of: u64,
+    },
     /// A measurement is saved, and the data are about to be checked.
     Measured {
         /// The measurement.
@@ -64,8 +72,8 @@ pub struct Drive<'a> {
     pub kinds: &'a [String],
     /// From the start of the first terminal to the end of the interval, seconds.
     pub total_s: f64,
-    /// Kind that is also shown by the minute, and what that rate is called.
-    pub per_minute: Option<(usize, &'static str)>,
+    /// What throughput is counted in.
+    pub metric: &'a Metric,
 }
 
 /// Receives what happens, from any thread.

@@ -1,22 +1,22 @@
 //! A trial: one measurement as plain values.
 
-use crate::workload::{Plan, WorkloadSpec};
-use crate::{Error, Result, ServerSpec, ViaSpec};
+use crate::workload::{Plan, Spec, WorkloadSpec};
+use crate::{Refusal, Result, ServerSpec, ViaSpec};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
-use tenbin_rte::{Options, Processors};
+use tenbin_rte::{Options, Pacing, Processors};
 use tenbin_workload::Isolation;
 
 /// One measurement: server, workload, load, and what is kept of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Trial {
+pub struct Trial<W = WorkloadSpec> {
     /// Which server is measured.
     #[serde(default)]
     pub server: ServerSpec,
     /// What its terminals do, on which data.
-    pub workload: WorkloadSpec,
+    pub workload: W,
     /// How many terminals there are, how long, how paced.
     #[serde(default)]
     pub load: LoadSpec,
@@ -31,12 +31,12 @@ pub struct Trial {
     pub output: OutputSpec,
 }
 
-impl Trial {
+impl<W: Spec> Trial<W> {
     /// Checks the trial, as far as that is possible without a server.
     ///
     /// # Errors
     /// What the trial asks for cannot be done.
-    pub fn plan(&self) -> Result<Plan<'_>> {
+    pub fn plan(&self) -> Result<Plan<'_, W>> {
         Plan::of(self)
     }
 }
@@ -89,15 +89,20 @@ impl Default for LoadSpec {
 }
 
 impl LoadSpec {
+    /// Terminals; 10 where no standard says how many.
+    #[must_use]
+    pub fn terminals(&self) -> u32 {
+        self.terminals.unwrap_or(10)
+    }
+
     /// Connections, at least one and no more than terminals, nor than there can be.
     pub(crate) fn connections(&self, terminals: u32) -> Result<u32> {
         let count = match self.connections {
-            Some(0) => Err(Error::refused(
-                "--connections 0: a load needs at least one connection",
-            )),
-            Some(count) if count > terminals => Err(Error::refused(format!(
-                "--connections {count} is more than the {terminals} terminals that could use them"
-            ))),
+            Some(0) => Err(Refusal::NoConnections),
+            Some(connections) if connections > terminals => Err(Refusal::IdleConnections {
+                connections,
+                terminals,
+            }),
             Some(count) => Ok(count),
             None => Ok(terminals.min(100)),
         }?;
@@ -106,25 +111,20 @@ impl LoadSpec {
     }
 
     /// Isolation level of every transaction of a workload that sets it.
-    pub(crate) fn isolation(&self) -> Isolation {
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
         self.isolation.unwrap_or(Isolation::ReadCommitted)
     }
 
-    /// What the emulator is told. `ramp_up`: how long the standard's terminals take to drift apart.
-    pub(crate) fn options(
-        &self,
-        terminals: u32,
-        pacing: Pacing,
-        ramp_up: Duration,
-    ) -> Result<Options> {
+    /// What the emulator is told. `ramp_up`: how long terminals at the standard's pace take to drift apart.
+    ///
+    /// # Errors
+    /// A load that cannot be.
+    pub fn options(&self, terminals: u32, pacing: Pacing, ramp_up: Duration) -> Result<Options> {
         let unasked = ramp_up.mul_f64(pacing.factor().unwrap_or(0.0));
         Ok(Options {
             threads: self.threads,
-            pacing: match pacing {
-                Pacing::None => tenbin_rte::Pacing::None,
-                Pacing::Spec => tenbin_rte::Pacing::Spec,
-                Pacing::Factor(factor) => tenbin_rte::Pacing::Factor(factor),
-            },
+            pacing,
             ramp_up: self.ramp_up_s.map_or(Ok(unasked), seconds)?,
             warm_up: seconds(self.warmup_s)?,
             max_tries: self.max_tries,
@@ -139,68 +139,16 @@ impl LoadSpec {
 }
 
 /// Refuses what a load of `workload` does not have.
-pub(crate) fn refuse(workload: &str, what: &[(&str, bool)]) -> Result<()> {
+pub(crate) fn refuse(workload: &'static str, what: &[(&'static str, bool)]) -> Result<()> {
     match what.iter().find(|(_, given)| *given) {
         None => Ok(()),
-        Some((name, _)) => Err(Error::refused(format!(
-            "{name}: the load of {workload} has none; leave it out"
-        ))),
+        Some((setting, _)) => Err(Refusal::NoSuchSetting { workload, setting }.into()),
     }
 }
 
 /// A length of time of a description.
 pub(crate) fn seconds(seconds: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| Error::refused(format!("{seconds} s is not a length of time")))
-}
-
-/// How terminals are paced.
-#[derive(Debug, Clone, Copy, PartialEq)]
-
-pub enum Pacing {
-    /// No keying or think times.
-    None,
-    /// The standard's.
-    Spec,
-    /// The standard's times this factor.
-    Factor(f64),
-}
-
-impl Pacing {
-    /// Factor of the standard's times; none when unpaced.
-    #[must_use]
-    pub fn factor(self) -> Option<f64> {
-        match self {
-            Self::None => None,
-            Self::Spec => Some(1.0),
-            Self::Factor(factor) => Some(factor),
-        }
-    }
-}
-
-impl std::str::FromStr for Pacing {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "none" => Ok(Self::None),
-            "spec" => Ok(Self::Spec),
-            _ => match text.parse::<f64>() {
-                Ok(factor) if factor > 0.0 && factor <= 1000.0 => Ok(Self::Factor(factor)),
-                _ => Err("give spec, none, or a factor above 0 and up to 1000 (0.1: a tenth of the standard's times)".into()),
-            },
-        }
-    }
-}
-
-impl std::fmt::Display for Pacing {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::Spec => f.write_str("spec"),
-            Self::Factor(factor) => write!(f, "{factor}"),
-        }
-    }
+    Ok(Duration::try_from_secs_f64(seconds).map_err(|_| Refusal::NoLength(seconds))?)
 }
 
 /// Whether the processors are kept awake during the run, so that the driver is on time.
@@ -263,20 +211,4 @@ pub struct OutputSpec {
     pub directory: Option<PathBuf>,
     /// How the name of a new one begins; with the workload's name when `None`.
     pub name: Option<String>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paces_are_spec_none_or_a_factor() {
-        for bad in ["0", "-1", "nan", "inf", "fast", "2000"] {
-            assert!(bad.parse::<Pacing>().is_err(), "{bad}");
-        }
-        assert_eq!("0.1".parse(), Ok(Pacing::Factor(0.1)));
-        for text in ["none", "spec", "0.5"] {
-            assert_eq!(text.parse::<Pacing>().unwrap().to_string(), text);
-        }
-    }
 }

@@ -1,17 +1,20 @@
 //! Workloads as plain values, their data, and loads that are ready to be driven.
 
-use crate::bank::{self, MixSpec, Tables, TpcaSpec, TpcbSpec};
-use crate::run::{Drivable, Measurement};
+use crate::bank::{MixSpec, TpcaSpec, TpcbSpec};
+use crate::run::{Drivable, Measurement, Plain, Subject};
 use crate::script::ScriptSpec;
-use crate::tpcc::{self, TpccSpec};
-use crate::tpch::{self, TpchSpec};
-use crate::{Lab, LoadSpec, Needs, Result, System, Trial, WatchSpec};
+use crate::tpcc::TpccSpec;
+use crate::tpch::TpchSpec;
+use crate::{Error, Event, Lab, LoadSpec, Needs, Result, System, Trial, WatchSpec};
 use serde::{Deserialize, Serialize};
-use tenbin_record::{Check, RunWriter};
-use tenbin_workload::Isolation;
-use tenbin_workload::bank::{Design, Watch};
+use std::any::Any;
+use std::sync::Arc;
+use tenbin_record::{self as record, RunWriter};
+use tenbin_rte::Options;
+use tenbin_workload::check::CheckResult;
+use tenbin_workload::{Isolation, Workload};
 
-/// What terminals do, and on which data.
+/// What terminals do, and on which data. A workload is registered by its variant here.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadSpec {
@@ -30,25 +33,52 @@ pub enum WorkloadSpec {
 }
 
 impl WorkloadSpec {
-    /// As `run.json` and the command line have it.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
+    fn spec(&self) -> &dyn Spec {
         match self {
-            Self::Tpcc(_) => "tpcc",
-            Self::Tpcb(_) => "tpcb",
-            Self::Tpca(_) => "tpca",
-            Self::Mix(_) => "mix",
-            Self::Script(_) => "script",
-            Self::Tpch(_) => "tpch",
+            Self::Tpcc(spec) => spec,
+            Self::Tpcb(spec) => spec,
+            Self::Tpca(spec) => spec,
+            Self::Mix(spec) => spec,
+            Self::Script(spec) => spec,
+            Self::Tpch(spec) => spec,
         }
     }
 }
 
-/// A workload as it was described, checked as far as that is possible without a server.
-pub(crate) trait Recipe {
+impl Spec for WorkloadSpec {
+    fn name(&self) -> &'static str {
+        self.spec().name()
+    }
+
+    fn recipe<'a>(&'a self, load: &LoadSpec) -> Result<Box<dyn Recipe + 'a>> {
+        self.spec().recipe(load)
+    }
+}
+
+/// A workload as it is described.
+pub trait Spec {
+    /// As `run.json` and the command line have it.
+    fn name(&self) -> &'static str;
+    /// Checks the description, as far as that is possible without a server.
+    ///
+    /// # Errors
+    /// What is described cannot be done.
+    fn recipe<'a>(&'a self, load: &LoadSpec) -> Result<Box<dyn Recipe + 'a>>;
+}
+
+/// A workload that was checked: how it is loaded and driven.
+pub trait Recipe {
     /// What the load needs of its server, with what loading, checking and observing need.
-    fn needs(&self, load: &LoadSpec) -> Result<Needs>;
+    ///
+    /// # Errors
+    /// A load that cannot be.
+    fn needs(&self, load: &LoadSpec) -> Result<Needs> {
+        Ok(with_own(load.connections(load.terminals())?))
+    }
     /// Loads the data, or takes those that are there.
+    ///
+    /// # Errors
+    /// Data that are there and not to be touched; no room; a signal.
     fn load(
         &self,
         lab: &Lab,
@@ -57,12 +87,10 @@ pub(crate) trait Recipe {
         existing: OnExisting,
     ) -> Result<Dataset>;
     /// Settles how the load will be driven.
-    fn prepare(
-        &self,
-        sut: &System,
-        load: &LoadSpec,
-        loaded: &mut Dataset,
-    ) -> Result<Box<dyn Drivable>>;
+    ///
+    /// # Errors
+    /// [`Error::OtherData`]; a load that these data cannot have.
+    fn prepare(&self, sut: &System, load: &LoadSpec, loaded: &mut Dataset) -> Result<Prepared>;
     /// Isolation level of every transaction; none: the server's default.
     fn isolation(&self, load: &LoadSpec) -> Option<Isolation> {
         Some(load.isolation())
@@ -80,38 +108,37 @@ pub enum OnExisting {
     Require,
 }
 
-/// Data that are loaded. They serve any number of trials.
-#[derive(Debug, Clone)]
-pub enum Dataset {
-    /// TPC-C's tables.
-    Tpcc(tenbin_workload::tpcc::load::Meta),
-    /// The tables of TPC-A, TPC-B and the mix.
-    Bank(Tables),
-    /// What scripts run on; pgbench's scale.
-    Script(u32),
-    /// TPC-H's tables.
-    Tpch(tenbin_workload::tpch::Meta),
+/// Data that are loaded, of which only their workload knows more. They serve any number of trials.
+pub struct Dataset(Box<dyn Any + Send>);
+
+impl Dataset {
+    /// What a workload knows of the data that it loaded.
+    #[must_use]
+    pub fn new<T: Any + Send>(data: T) -> Self {
+        Self(Box::new(data))
+    }
+
+    /// The same for `workload`.
+    ///
+    /// # Errors
+    /// [`Error::OtherData`]: another workload loaded them.
+    pub fn of<T: Any>(&mut self, workload: &'static str) -> Result<&mut T> {
+        self.0.downcast_mut().ok_or(Error::OtherData(workload))
+    }
 }
 
 /// A trial that was checked as far as that is possible without a server.
-pub struct Plan<'a> {
+pub struct Plan<'a, W = WorkloadSpec> {
     /// What was checked.
-    pub trial: &'a Trial,
+    pub trial: &'a Trial<W>,
     /// What it needs of its server.
     pub needs: Needs,
     recipe: Box<dyn Recipe + 'a>,
 }
 
-impl<'a> Plan<'a> {
-    pub(crate) fn of(trial: &'a Trial) -> Result<Self> {
-        let recipe: Box<dyn Recipe + 'a> = match &trial.workload {
-            WorkloadSpec::Tpcc(spec) => Box::new(spec),
-            WorkloadSpec::Tpcb(spec) => Box::new(spec),
-            WorkloadSpec::Tpca(spec) => Box::new(spec),
-            WorkloadSpec::Mix(spec) => Box::new(spec),
-            WorkloadSpec::Script(spec) => Box::new(spec.compile(&trial.load)?),
-            WorkloadSpec::Tpch(spec) => Box::new(spec),
-        };
+impl<'a, W: Spec> Plan<'a, W> {
+    pub(crate) fn of(trial: &'a Trial<W>) -> Result<Self> {
+        let recipe = trial.workload.recipe(&trial.load)?;
         Ok(Self {
             trial,
             needs: recipe.needs(&trial.load)?,
@@ -136,15 +163,26 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// [`Error::OtherData`](crate::Error::OtherData); a load that these data cannot have.
     pub fn prepare(&self, sut: &System, loaded: &mut Dataset) -> Result<Prepared> {
-        let drivable = self.recipe.prepare(sut, &self.trial.load, loaded)?;
-        Ok(Prepared(drivable))
+        self.recipe.prepare(sut, &self.trial.load, loaded)
     }
 }
 
 /// A load that is ready to be driven.
-pub struct Prepared(Box<dyn Drivable>);
+pub struct Prepared(pub(crate) Box<dyn Drivable>);
 
 impl Prepared {
+    /// A load that the emulator drives.
+    #[must_use]
+    pub fn new(subject: impl Subject) -> Self {
+        Self(Box::new(subject))
+    }
+
+    /// A load without rules or checks.
+    #[must_use]
+    pub fn plain(workload: impl Workload, options: Options) -> Self {
+        Self::new(Plain { workload, options })
+    }
+
     /// Drives the load while machine and server are observed. Transactions and samples go to `directory`.
     ///
     /// # Errors
@@ -161,14 +199,18 @@ impl Prepared {
 }
 
 /// Consistency checks of a workload's data, with what a run before them is known to have done.
-#[derive(Debug, Clone, Copy)]
-pub enum Checks {
-    /// TPC-C's conditions.
-    Tpcc,
-    /// Sums of the bank's tables; with what a run moved, if there was one.
-    Bank(Design, Option<Watch>),
-    /// TPC-H's rows and answers.
-    Tpch,
+#[derive(Clone)]
+pub struct Checks(Arc<Check>);
+
+type Check = dyn Fn(&Lab, &System) -> Result<Vec<CheckResult>> + Send + Sync;
+
+impl Checks {
+    /// Checks that `check` makes.
+    pub fn new(
+        check: impl Fn(&Lab, &System) -> Result<Vec<CheckResult>> + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(check))
+    }
 }
 
 impl Lab {
@@ -176,27 +218,24 @@ impl Lab {
     ///
     /// # Errors
     /// Checks that could not be made. A check that fails is no error.
-    pub fn check(&self, sut: &System, checks: Checks) -> Result<Vec<Check>> {
-        let results = match checks {
-            Checks::Tpcc => tpcc::check(self, sut),
-            Checks::Bank(design, watch) => bank::check(self, sut, design, watch),
-            Checks::Tpch => tpch::check(self, sut),
-        };
-        self.tell(crate::Event::Done);
+    pub fn check(&self, sut: &System, checks: &Checks) -> Result<Vec<record::Check>> {
+        self.tell(Event::Step("checking the data …"));
+        let results = (checks.0)(self, sut);
+        self.tell(Event::Done);
         Ok(results?.into_iter().map(recorded).collect())
     }
 }
 
 /// As `run.json` has it.
-fn recorded(result: tenbin_workload::check::CheckResult) -> Check {
-    use tenbin_record::Verdict;
+fn recorded(result: CheckResult) -> record::Check {
+    use record::Verdict;
     use tenbin_workload::check::Verdict as Found;
     let (verdict, note) = match result.verdict {
         Found::Pass => (Verdict::Pass, None),
         Found::Fail => (Verdict::Fail, None),
         Found::Skip(why) => (Verdict::Skip, Some(why)),
     };
-    Check {
+    record::Check {
         condition: result.condition.to_owned(),
         title: match result.clause {
             "" => result.title.to_owned(),

@@ -13,6 +13,7 @@
 //!
 //! It is written by a [`RunWriter`] and read by a [`RunDir`].
 
+pub mod aging;
 pub mod deliveries;
 pub mod directory;
 mod error;

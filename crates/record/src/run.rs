@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What [`Run::schema`] says in files of this version.
-pub const RUN_SCHEMA: &str = "tenbin.run/1";
+pub const RUN_SCHEMA: &str = "tenbin.run/2";
 
 /// One run: the contents of `run.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// `tenbin.run/1`.
+    /// `tenbin.run/2`.
     #[schemars(extend("const" = RUN_SCHEMA))]
     pub schema: String,
     /// The program that ran.
@@ -99,13 +99,23 @@ pub struct RunInfo {
     pub command_line: Vec<String>,
 }
 
-/// What was put on the server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// What was put on the server, as the workload describes itself.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Workload {
-    /// `tpcc`, `tpcb`, ….
+    /// Stable name: `tpcc`, `tpcb`, ….
     pub name: String,
-    /// TPC-C: warehouses. TPC-B: branches.
+    /// Name in headings: `TPC-C-derived load`.
+    pub title: String,
+    /// Name within a sentence, after "a load": `derived from TPC-C`.
+    pub nature: String,
+    /// Size of the data in the workload's own unit.
     pub scale: f64,
+    /// The scale with its unit: `2 warehouses`, `scale 10`.
+    pub scale_text: String,
+    /// What throughput is counted in.
+    pub metric: Metric,
+    /// Whether every statement finds its rows by an index, so that no large table should be read sequentially.
+    pub indexed: bool,
     /// The kinds of transactions in the order of their numbers.
     pub kinds: Vec<Kind>,
     /// How transactions were chosen: `deck` or `weights`.
@@ -120,17 +130,85 @@ pub struct Workload {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// One kind of transaction.
+impl Workload {
+    /// What a kind is called in reports; its stable name where the workload has no such kind.
+    #[must_use]
+    pub fn kind_title<'a>(&'a self, name: &'a str) -> &'a str {
+        let kind = self.kinds.iter().find(|kind| kind.name == name);
+        kind.map_or(name, |kind| &kind.title)
+    }
+}
+
+/// What throughput is counted in.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metric {
+    /// Its name, which every result may have: `tps`, `NOPM`.
+    pub name: String,
+    /// What it counts: `transactions a second`.
+    pub counts: String,
+    /// The only kind of transactions that counts; all kinds when none.
+    pub kind: Option<String>,
+    /// Length of time that it refers to, seconds: 60 when it counts by the minute.
+    pub period_s: f64,
+    /// The standard's name, which a result must earn; none when there is no such name.
+    pub qualified: Option<QualifiedMetric>,
+}
+
+impl Default for Metric {
+    /// Transactions of all kinds, a second.
+    fn default() -> Self {
+        Self {
+            name: "tps".to_owned(),
+            counts: "transactions a second".to_owned(),
+            kind: None,
+            period_s: 1.0,
+            qualified: None,
+        }
+    }
+}
+
+/// The standard's name for a metric. A result bears it if it was paced as the standard requires, no audit rule
+/// or check failed, and the rules named here were applied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QualifiedMetric {
+    /// `tpmC`, `tpsA`.
+    pub name: String,
+    /// Groups of audit rules none of which may be skipped, as their names begin: `pacing.`.
+    pub rules: Vec<String>,
+}
+
+/// One kind of transaction.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Kind {
     /// Stable name in every record: `new_order`.
     pub name: String,
+    /// Name in reports: `New-Order`.
+    pub title: String,
     /// Its share of the mix as configured, percent.
     pub share_percent: Option<f64>,
     /// Executed later by a worker: the terminal's response is its acceptance.
     pub deferred: bool,
     /// 90th percentile of the response time that the rules demand, seconds.
     pub p90_limit_s: Option<f64>,
+}
+
+impl Kind {
+    /// A kind of which nothing is demanded. Reports use its stable name with capitals: `New-Order` for `new_order`.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        let capital = |word: &str| {
+            let mut letters = word.chars();
+            letters.next().map_or_else(String::new, |first| {
+                first.to_uppercase().chain(letters).collect()
+            })
+        };
+        Self {
+            title: name.split('_').map(capital).collect::<Vec<_>>().join("-"),
+            name,
+            ..Self::default()
+        }
+    }
 }
 
 /// The server under test.

@@ -144,14 +144,14 @@ fn key_figures(run: &Run) -> Markup {
         .map(|seen| seen.per_transaction.clone())
         .unwrap_or_default();
     let micros = |us: f64| format!("{}\u{a0}µs", significant(us));
-    let primary =
-        words::primary(run).and_then(|(name, kind)| Some((words::kind(name), kind.response_ms?)));
+    let primary = words::primary(run)
+        .and_then(|(name, kind)| Some((run.workload.kind_title(name), kind.response_ms?)));
     let errors = words::errors(run);
     let retries: u64 = result.transactions.values().map(|kind| kind.retries).sum();
     html! {
         dl.figures {
-            (figure(&result.throughput.metric, &words::headline(run), words::metric(&result.throughput.metric)))
-            @if !result.throughput.metric.starts_with("tps") { (figure("Throughput", &significant(result.throughput.transactions_per_s), "transactions of all kinds a second")) }
+            (figure(&result.throughput.metric, &words::headline(run), &run.workload.metric.counts))
+            @if run.workload.metric.kind.is_some() { (figure("Throughput", &significant(result.throughput.transactions_per_s), "transactions of all kinds a second")) }
             @if let Some((name, times)) = primary {
                 (figure(&format!("{name}, p90"), &response(times.p90), &format!("p50 {}, p99 {}", response(times.p50), response(times.p99))))
             }

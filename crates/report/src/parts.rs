@@ -15,7 +15,7 @@ pub(crate) use surroundings::{
 
 use crate::format::{count, decimal, response, significant};
 use crate::table::{Cell, Table, Tone, numbers, verbatim, words};
-use crate::words::{kind, kinds};
+use crate::words::kinds;
 use std::collections::BTreeMap;
 use tenbin_record::result::{ErrorCount, Statement, Times};
 use tenbin_record::{Run, Verdict};
@@ -73,7 +73,7 @@ pub(crate) fn transactions(run: &Run, all: bool) -> Table {
             0.0
         };
         let mut row: Vec<Cell> = vec![
-            kind(&about.name).into(),
+            about.title.as_str().into(),
             count(measured.count).into(),
             decimal(share, 1).into(),
         ];
@@ -133,7 +133,7 @@ pub(crate) fn statements(run: &Run, all: bool) -> Table {
             row.extend(all.then(|| count(statement.count).into()));
             row.push(mishap(statement.failures));
             row.extend(all.then(|| count(statement.retries).into()));
-            row.extend(several.then(|| kind(&about.name).into()));
+            row.extend(several.then(|| about.title.as_str().into()));
             row.push(statement.text.as_str().into());
             table.row(row);
         }
@@ -214,11 +214,11 @@ pub(crate) fn errors(run: &Run) -> Table {
         }
     };
     for (about, measured) in kinds(run) {
-        add(kind(&about.name), &measured.errors_by_sqlstate);
+        add(about.title.clone(), &measured.errors_by_sqlstate);
     }
     for (name, deferred) in &run.result.deferred {
         add(
-            format!("{}, executed later", kind(name)),
+            format!("{}, executed later", run.workload.kind_title(name)),
             &deferred.errors_by_sqlstate,
         );
     }
@@ -226,7 +226,7 @@ pub(crate) fn errors(run: &Run) -> Table {
     for (about, measured) in kinds(run) {
         for (state, retries) in &measured.retries_by_sqlstate {
             table.row([
-                kind(&about.name).into(),
+                about.title.as_str().into(),
                 "retry".into(),
                 state.as_str().into(),
                 count(*retries).into(),
@@ -235,7 +235,7 @@ pub(crate) fn errors(run: &Run) -> Table {
         }
         if measured.unfinished > 0 {
             table.row([
-                kind(&about.name).into(),
+                about.title.as_str().into(),
                 "no answer when the run ended".into(),
                 "".into(),
                 mishap(measured.unfinished),
@@ -262,7 +262,7 @@ pub(crate) fn outcomes(run: &Run) -> Table {
     for (about, measured) in kinds(run) {
         let mean = |times: Option<Times>| times.map_or_else(|| "–".into(), |times| ms(times.mean));
         table.row([
-            kind(&about.name).into(),
+            about.title.as_str().into(),
             count(measured.committed).into(),
             count(measured.rolled_back).into(),
             count(measured.deferred).into(),
@@ -297,7 +297,7 @@ pub(crate) fn deferred(run: &Run) -> Table {
                 .map_or_else(|| "–".into(), |times| ms(pick(times)))
         };
         table.row([
-            kind(name).into(),
+            run.workload.kind_title(name).into(),
             count(deferred.committed + deferred.rolled_back).into(),
             mishap(deferred.errors),
             mishap(deferred.remaining),
@@ -336,8 +336,8 @@ pub(crate) fn pauses(run: &Run) -> Table {
         }
     };
     for (about, measured) in kinds(run) {
-        add(kind(&about.name), "keying", measured.keying_ms);
-        add(kind(&about.name), "thinking", measured.think_ms);
+        add(about.title.clone(), "keying", measured.keying_ms);
+        add(about.title.clone(), "thinking", measured.think_ms);
     }
     add("Menu".into(), "response", run.result.menu_ms);
     table

@@ -1,6 +1,5 @@
 //! The run's timeline in as many intervals as a chart can show.
 
-use crate::words;
 use tenbin_record::Run;
 use tenbin_record::result::TimelineKind;
 
@@ -74,11 +73,9 @@ struct Point {
 }
 
 /// Name of the kind that the charts over time show; none when they show all kinds together.
-pub(crate) fn charted(run: &Run) -> Option<&'static str> {
-    run.timeline
-        .kinds
-        .contains_key("new_order")
-        .then_some("new_order")
+pub(crate) fn charted(run: &Run) -> Option<&str> {
+    let counted = run.workload.metric.kind.as_deref();
+    counted.filter(|name| run.timeline.kinds.contains_key(*name))
 }
 
 /// The intervals in order. Errors are those of all kinds.
@@ -175,7 +172,8 @@ pub(crate) fn only_kind(run: &Run) -> Option<&str> {
 pub(crate) fn charted_words(run: &Run) -> String {
     charted(run)
         .or_else(|| only_kind(run))
-        .map_or_else(|| "all transactions".into(), words::kind)
+        .map_or("all transactions", |name| run.workload.kind_title(name))
+        .to_owned()
 }
 
 #[cfg(test)]

@@ -25,24 +25,6 @@ const LATENESS_SHARE: f64 = 0.05;
 /// Part of the time that driving may stand still for recording.
 const STALL_SHARE: f64 = 0.01;
 
-/// A stable name in the usual spelling: `new_order` is New-Order.
-pub(crate) fn kind(name: &str) -> String {
-    match name {
-        "tpca" => return "TPC-A-like".into(),
-        "tpcb" => return "TPC-B-like".into(),
-        // A script is called what its file is called.
-        file if file.contains(['.', '/']) => return file.to_owned(),
-        _ => {}
-    }
-    let capital = |word: &str| {
-        let mut letters = word.chars();
-        letters.next().map_or_else(String::new, |first| {
-            first.to_uppercase().chain(letters).collect()
-        })
-    };
-    name.split('_').map(capital).collect::<Vec<_>>().join("-")
-}
-
 /// A kind of process in the usual spelling.
 pub(crate) fn process(kind: &str) -> String {
     match kind {
@@ -146,62 +128,6 @@ pub(crate) fn via(via: &Via) -> String {
     format!("{name} {} with {connections}", via.version)
 }
 
-/// The workload: results of the TPC's are never called theirs.
-pub(crate) fn workload(run: &Run) -> String {
-    match run.workload.name.as_str() {
-        "tpcc" => "derived from TPC-C".into(),
-        "tpcb" => "derived from TPC-B".into(),
-        "tpca" => "derived from TPC-A".into(),
-        "tpch" => "derived from TPC-H".into(),
-        "mix" => mixed(run),
-        "script" => match run.workload.kinds.as_slice() {
-            [only] => format!("of {}", kind(&only.name)),
-            several => format!("of {} scripts", several.len()),
-        },
-        name => name.to_owned(),
-    }
-}
-
-/// A mix of reads and updates: `of 10 statements a transaction, 20 % of them updates`.
-fn mixed(run: &Run) -> String {
-    let parameter = |name: &str| run.workload.parameters.get(name)?.parse::<f64>().ok();
-    match (parameter("statements"), parameter("update_share")) {
-        (Some(statements), Some(share)) => format!(
-            "of {} a transaction, {}\u{a0}% of them updates",
-            match decimal(statements, 0).as_str() {
-                "1" => "1 statement".to_owned(),
-                number => format!("{number} statements"),
-            },
-            whole_or_significant(100.0 * share)
-        ),
-        _ => "of reads and updates".to_owned(),
-    }
-}
-
-/// A whole number without decimals, another to three digits.
-fn whole_or_significant(value: f64) -> String {
-    if (value - value.round()).abs() < 1e-9 {
-        decimal(value, 0)
-    } else {
-        significant(value)
-    }
-}
-
-/// The scale in the workload's own unit: `2 warehouses`.
-pub(crate) fn scale(run: &Run) -> String {
-    let scale = run.workload.scale;
-    let unit = match run.workload.name.as_str() {
-        "tpcc" => "warehouse",
-        "tpca" => return format!("scaled to {} tps", whole_or_significant(scale)),
-        _ => return format!("scale {}", whole_or_significant(scale)),
-    };
-    let number = decimal(scale, usize::from(scale.fract() != 0.0));
-    match (unit, number.as_str()) {
-        (unit, "1") => format!("1 {unit}"),
-        (unit, _) => format!("{number} {unit}s"),
-    }
-}
-
 /// How the terminals were paced.
 pub(crate) fn pacing(run: &Run) -> String {
     match run.workload.pacing.as_str() {
@@ -209,15 +135,6 @@ pub(crate) fn pacing(run: &Run) -> String {
         "spec" => "paced as the standard asks".into(),
         open if open.starts_with("open loop") => format!("in an {open}"),
         factor => format!("paced at {factor} times the standard's keying and think times"),
-    }
-}
-
-/// What the metric counts.
-pub(crate) fn metric(name: &str) -> &str {
-    match name {
-        "tpmC" | "NOPM" => "New-Orders a minute",
-        "tpsA" | "tps" => "transactions a second",
-        other => other,
     }
 }
 
@@ -231,14 +148,17 @@ pub(crate) fn headline(run: &Run) -> String {
     }
 }
 
-/// The kind that stands for the run: New-Order where there is one, else the most frequent.
+/// The kind that stands for the run: the one that throughput counts, else the most frequent.
 pub(crate) fn primary(run: &Run) -> Option<(&str, &Transaction)> {
     let kinds = &run.result.transactions;
-    let (name, transaction) = kinds.get_key_value("new_order").or_else(|| {
-        kinds
-            .iter()
-            .max_by_key(|(_, transaction)| transaction.count)
-    })?;
+    let counted = run.workload.metric.kind.as_ref();
+    let (name, transaction) = counted
+        .and_then(|name| kinds.get_key_value(name))
+        .or_else(|| {
+            kinds
+                .iter()
+                .max_by_key(|(_, transaction)| transaction.count)
+        })?;
     Some((name, transaction))
 }
 
@@ -324,10 +244,9 @@ pub(crate) fn verdict(run: &Run) -> Vec<Sentence> {
 /// earned it, because a run that is not checked has none.
 pub(crate) fn verdict_on_data(run: &Run) -> Vec<Sentence> {
     let throughput = &run.result.throughput;
-    let earned = throughput.why_unqualified.is_none()
-        && answers(&throughput.metric) != metric(&throughput.metric);
+    let earned = throughput.metric != run.workload.metric.name;
     let named = earned.then(|| {
-        let text = format!("Result: {} {}.", headline(run), answers(&throughput.metric));
+        let text = format!("Result: {} {}.", headline(run), answers(run));
         sentence(text, Tone::Plain)
     });
     [came_out(run)].into_iter().chain(named).collect()
@@ -343,7 +262,7 @@ const LARGE_ROWS: f64 = 1000.0;
     reason = "numbers of scans and rows, not negative"
 )]
 fn plans(run: &Run) -> Option<Sentence> {
-    if !matches!(run.workload.name.as_str(), "tpcc" | "tpca" | "tpcb" | "mix") {
+    if !run.workload.indexed {
         return None;
     }
     let relations = &run.observation.as_ref()?.relations;
@@ -393,8 +312,8 @@ fn how_much(run: &Run) -> Sentence {
     let throughput = &run.result.throughput;
     let load = format!(
         "{}: {}, {} over {}{}, {}",
-        workload(run),
-        scale(run),
+        run.workload.nature,
+        run.workload.scale_text,
         counted(run.driver.terminals.into(), "terminal", "terminals"),
         counted(run.driver.connections.into(), "connection", "connections"),
         run.via
@@ -409,14 +328,12 @@ fn how_much(run: &Run) -> Sentence {
         );
         return sentence(text, Tone::Bad);
     }
-    let why = match &throughput.why_unqualified {
-        Some(why) => format!(
+    let qualified = run.workload.metric.qualified.as_ref();
+    let why = match qualified.zip(throughput.why_unqualified.as_ref()) {
+        Some((qualified, why)) => format!(
             " This is {}, not {}: {}.",
             throughput.metric,
-            match run.workload.name.as_str() {
-                "tpca" => "tpsA",
-                _ => "tpmC",
-            },
+            qualified.name,
             why.trim_end_matches('.')
         ),
         None => String::new(),
@@ -425,7 +342,7 @@ fn how_much(run: &Run) -> Sentence {
         "PostgreSQL {} answered {} {} under a load {load}, for {}{}.{why}",
         run.server.version,
         headline(run),
-        answers(&throughput.metric),
+        answers(run),
         duration(run.run.measured_s),
         shorter(run),
     );
@@ -433,10 +350,11 @@ fn how_much(run: &Run) -> Sentence {
 }
 
 /// What the metric counts, and its name where it is one that has to be earned.
-fn answers(name: &str) -> String {
-    match name {
-        "tpmC" | "tpsA" => format!("{} ({name})", metric(name)),
-        _ => metric(name).to_owned(),
+fn answers(run: &Run) -> String {
+    let (metric, name) = (&run.workload.metric, &run.result.throughput.metric);
+    match &metric.qualified {
+        Some(qualified) if qualified.name == *name => format!("{} ({name})", metric.counts),
+        _ => metric.counts.clone(),
     }
 }
 
@@ -451,7 +369,7 @@ fn how_quickly(run: &Run) -> Option<Sentence> {
     });
     let text = format!(
         "{} response time: 90\u{a0}% within {}{limit}, 99\u{a0}% within {}, maximum {}.",
-        kind(name),
+        run.workload.kind_title(name),
         response(times.p90),
         response(times.p99),
         response(times.max),
@@ -648,16 +566,9 @@ fn listed(names: &[&str]) -> String {
 
 /// The page's title.
 pub(crate) fn title(run: &Run) -> String {
-    let name = match run.workload.name.as_str() {
-        "tpcc" => "TPC-C-derived load",
-        "tpcb" => "TPC-B-derived load",
-        "tpca" => "TPC-A-derived load",
-        "tpch" => "TPC-H-derived load",
-        "mix" => "Mix of reads and updates",
-        name => name,
-    };
     format!(
-        "{name} on PostgreSQL {}: {} {}",
+        "{} on PostgreSQL {}: {} {}",
+        run.workload.title,
         run.server.version,
         headline(run),
         run.result.throughput.metric

@@ -19,7 +19,7 @@ use tenbin_rte::{
 };
 use tenbin_stub::{Answer, StubProcess, Table};
 use tenbin_wire::{Error, Param, Session, Target};
-use tenbin_workload::{Cycle, Executed, Kind, Tally, Workload};
+use tenbin_workload::{Cycle, Description, Executed, Kind, Tally, Workload};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -109,11 +109,17 @@ impl Workload for Shaped {
     type Output = u8;
     type Tally = Count;
 
+    fn describe(&self) -> Description {
+        Description {
+            kinds: self.kinds(),
+            ..Description::default()
+        }
+    }
+
     fn kinds(&self) -> Vec<Kind> {
         let kind = |shape: &Shape| Kind {
-            name: shape.name.to_owned(),
             deferred: shape.deferred,
-            p90_limit_s: None,
+            ..Kind::new(shape.name)
         };
         SHAPES.iter().map(kind).collect()
     }

@@ -54,3 +54,4 @@ pub use scheduling::ask_for_short_slices;
 pub use sink::{DeferredRow, RowSink, SinkError};
 pub use tenbin_workload::times::Times;
 pub use turns::{BIN_NS, Turn, Turns};
+pub use usage::rss_max_bytes;

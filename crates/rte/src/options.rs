@@ -34,6 +34,16 @@ pub enum Pacing {
 }
 
 impl Pacing {
+    /// Factor of the workload's times; none when unpaced.
+    #[must_use]
+    pub fn factor(self) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Spec => Some(1.0),
+            Self::Factor(factor) => Some(factor),
+        }
+    }
+
     /// A pause of the workload under this pacing, nanoseconds.
     #[expect(
         clippy::cast_possible_truncation,
@@ -45,6 +55,31 @@ impl Pacing {
             Self::Spec => pause_ns,
             Self::None => 0,
             Self::Factor(factor) => (pause_ns as f64 * factor).round() as u64,
+        }
+    }
+}
+
+impl std::str::FromStr for Pacing {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "none" => Ok(Self::None),
+            "spec" => Ok(Self::Spec),
+            _ => match text.parse::<f64>() {
+                Ok(factor) if factor > 0.0 && factor <= 1000.0 => Ok(Self::Factor(factor)),
+                _ => Err("give spec, none, or a factor above 0 and up to 1000 (0.1: a tenth of the standard's times)".into()),
+            },
+        }
+    }
+}
+
+impl std::fmt::Display for Pacing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Spec => f.write_str("spec"),
+            Self::Factor(factor) => write!(f, "{factor}"),
         }
     }
 }
@@ -306,6 +341,17 @@ mod tests {
         assert_eq!(Pacing::None.apply(18_000_000_000), 0);
         assert_eq!(Pacing::Factor(0.5).apply(3), 2);
         assert_eq!(Pacing::Factor(1e300).apply(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn pacing_is_spec_none_or_a_factor() {
+        for bad in ["0", "-1", "nan", "inf", "fast", "2000"] {
+            assert!(bad.parse::<Pacing>().is_err(), "{bad}");
+        }
+        assert_eq!("0.1".parse(), Ok(Pacing::Factor(0.1)));
+        for text in ["none", "spec", "0.5"] {
+            assert_eq!(text.parse::<Pacing>().unwrap().to_string(), text);
+        }
     }
 
     #[test]

@@ -44,7 +44,8 @@ fn ticks(stat: &str) -> Option<(u64, u64)> {
 }
 
 /// Largest resident memory of this process so far, bytes; 0 where `/proc` does not say.
-pub(crate) fn rss_max_bytes() -> u64 {
+#[must_use]
+pub fn rss_max_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = peak.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

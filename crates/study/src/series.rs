@@ -212,8 +212,9 @@ impl Series {
             responses: BTreeMap::new(),
         };
         let kinds = transactions.kinds().to_vec();
-        let metric = dir.run().result.throughput.metric.as_str();
-        let counted: Vec<bool> = kinds.iter().map(|kind| counts(metric, kind)).collect();
+        let only = dir.run().workload.metric.kind.as_ref();
+        let counts = |kind| only.is_none_or(|only| only == kind);
+        let counted: Vec<bool> = kinds.iter().map(counts).collect();
         let mut responses = vec![vec![BTreeMap::new(); slots]; kinds.len()];
         for rows in transactions {
             for row in rows?.iter().filter(|row| row.outcome.is_answer()) {
@@ -315,11 +316,6 @@ impl Series {
         };
         statistics.map(value).collect()
     }
-}
-
-/// Whether throughput in `metric` counts transactions of `kind`: tpmC and NOPM count New-Orders only.
-fn counts(metric: &str, kind: &str) -> bool {
-    !matches!(metric, "tpmC" | "NOPM") || kind == "new_order"
 }
 
 fn bucket(response_ns: u64) -> u16 {

@@ -3,7 +3,7 @@
 use postgres::error::{DbError, SqlState};
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use tenbin_lab::Error as LabError;
+use tenbin_lab::{Error as LabError, Refusal};
 use tenbin_record::RecordError;
 use tenbin_rte::DriveError;
 use tenbin_workload::check::CheckError;
@@ -157,6 +157,8 @@ impl From<LabError> for Failure {
             LabError::Script(error) => return error.into(),
             LabError::Record(error) => return error.into(),
             LabError::Observe(error) => return error.into(),
+            LabError::Age(error) => return error.into(),
+            LabError::Trace(error) => return error.into(),
             LabError::Io(error) => return error.into(),
             LabError::Interrupted => Class::Interrupted,
             LabError::Refused(_)
@@ -169,8 +171,82 @@ impl From<LabError> for Failure {
             | LabError::StartUpParameter(_) => Class::BadInput,
             _ => Class::Environment,
         };
-        Self::new(class, error)
+        match advice(&error) {
+            Some(advice) => Self::new(class, anyhow::Error::msg(format!("{error}; {advice}"))),
+            None => Self::new(class, error),
+        }
     }
+}
+
+/// Which option changes what the laboratory refuses.
+fn advice(error: &LabError) -> Option<String> {
+    let refusal = match error {
+        LabError::NotLoaded(workload) => {
+            return Some(format!("load it first: tenbin load {workload} --dsn …"));
+        }
+        LabError::ForeignTablespaces => {
+            return Some("set up an existing server (--dsn) yourself, then run again".to_owned());
+        }
+        LabError::NeverStopped => return Some("leave out --dsn".to_owned()),
+        LabError::NoAddress => return Some("leave out --via".to_owned()),
+        LabError::StartUpParameter(_) => {
+            return Some(
+                "set it for the user (ALTER ROLE … SET …), or use --via tpmonitor".to_owned(),
+            );
+        }
+        LabError::NoPgBouncer => {
+            return Some(
+                "install it (Debian: apt install pgbouncer), or use --via tpmonitor".to_owned(),
+            );
+        }
+        LabError::OtherPlan { .. } => {
+            return Some("leave out --set, or take another --scale or --pg".to_owned());
+        }
+        LabError::WarmCaches { .. } => {
+            return Some(
+                "give --data-dir on another disk (`tenbin doctor` tells whether tracing works)"
+                    .to_owned(),
+            );
+        }
+        LabError::Refused(refusal) => refusal,
+        _ => return None,
+    };
+    Some(match refusal {
+        Refusal::NoConnections => "give --connections 1 or more".to_owned(),
+        Refusal::IdleConnections { terminals, .. } => {
+            format!("give --connections {terminals} or less")
+        }
+        Refusal::FewTerminals { warehouses, .. } => {
+            format!("give --terminals {warehouses} or more")
+        }
+        Refusal::FewAccounts { .. } => {
+            "give fewer --terminals, a larger --scale, or --contend".to_owned()
+        }
+        Refusal::Differs { setting, own, .. } => {
+            let option = match *setting {
+                "ratio" => "tpca-ratio".to_owned(),
+                setting => setting.replace('_', "-"),
+            };
+            let replace = if *own {
+                "reload with --replace"
+            } else {
+                "use another schema: tenbin did not create these tables and does not drop them"
+            };
+            format!("leave out --{option} to use what is loaded, or {replace}")
+        }
+        Refusal::ExistingTables(setting) => {
+            format!("give --{} together with -i", setting.replace('_', "-"))
+        }
+        Refusal::Pairs(_) => "give another --pairs".to_owned(),
+        Refusal::Share(_) => "give another --share".to_owned(),
+        Refusal::Space { .. } => {
+            "take a smaller --scale, or give --data-dir with more room".to_owned()
+        }
+        Refusal::NoPgbenchTables => {
+            "create pgbench's tables first: tenbin bench -i -s SCALE --dsn …".to_owned()
+        }
+        _ => return None,
+    })
 }
 
 /// Whether the server answered a statement with an error, and did not end the session.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 use tenbin_lab::Drive;
+use tenbin_record::run::Metric;
 use tenbin_rte::{Phase, Progress};
 
 /// Between two lines where there is no terminal.
@@ -94,25 +95,35 @@ pub(crate) fn bar(share: f64) -> String {
     format!("{}{}", "█".repeat(filled), "░".repeat(WIDTH - filled))
 }
 
-/// Index of a kind of transaction, and what its rate by the minute is called.
-type PerMinute = (usize, &'static str);
+/// The only kind of transactions that throughput counts.
+#[derive(Debug, Clone)]
+struct Counted {
+    /// Its index.
+    kind: usize,
+    /// What throughput is counted in.
+    metric: Metric,
+}
 
 /// Shows a run as it goes.
 pub(crate) struct RunView {
     names: Vec<String>,
     total_s: f64,
-    /// Index of the kind that is also shown by the minute, and what that rate is called.
-    per_minute: Option<PerMinute>,
+    counted: Option<Counted>,
     recent: Recent,
 }
 
 impl RunView {
     /// Of a load that begins.
     pub(crate) fn new(drive: &Drive<'_>) -> Self {
+        let only = drive.metric.kind.as_ref();
+        let kind = only.and_then(|only| drive.kinds.iter().position(|kind| kind == only));
         Self {
             names: drive.kinds.to_vec(),
             total_s: drive.total_s,
-            per_minute: drive.per_minute,
+            counted: kind.map(|kind| Counted {
+                kind,
+                metric: drive.metric.clone(),
+            }),
             recent: Recent::default(),
         }
     }
@@ -120,11 +131,11 @@ impl RunView {
     /// Takes a snapshot, and shows it.
     pub(crate) fn update(&mut self, progress: &Progress<'_>, live: &mut Live) {
         self.recent.add(progress);
-        let (names, total_s, per_minute) = (&self.names, self.total_s, self.per_minute);
+        let (names, total_s, counted) = (&self.names, self.total_s, self.counted.as_ref());
         let recent = &self.recent.0;
         live.show(
-            || block(names, total_s, per_minute, progress, recent),
-            || line(per_minute, progress, recent),
+            || block(names, total_s, counted, progress, recent),
+            || line(counted, progress, recent),
         );
     }
 }
@@ -194,13 +205,13 @@ fn phase(phase: Phase) -> &'static str {
 }
 
 /// The present rates: `74,040 NOPM · 2,468 transactions/s`.
-fn rates(per_minute: Option<PerMinute>, separator: &str, recent: &[RecentKind]) -> String {
+fn rates(counted: Option<&Counted>, separator: &str, recent: &[RecentKind]) -> String {
     let all = recent.iter().map(RecentKind::per_s).sum();
     let all = format!("{} transactions/s", rate(all));
-    match per_minute.and_then(|(kind, metric)| Some((recent.get(kind)?, metric))) {
+    match counted.and_then(|of| Some((recent.get(of.kind)?, &of.metric))) {
         Some((kind, metric)) => {
-            let per_minute = crate::units::whole(kind.per_s() * 60.0);
-            format!("{} {metric}{separator}{all}", HumanCount(per_minute))
+            let value = crate::units::whole(kind.per_s() * metric.period_s);
+            format!("{} {}{separator}{all}", HumanCount(value), metric.name)
         }
         None => all,
     }
@@ -209,7 +220,7 @@ fn rates(per_minute: Option<PerMinute>, separator: &str, recent: &[RecentKind]) 
 fn block(
     names: &[String],
     total_s: f64,
-    per_minute: Option<PerMinute>,
+    counted: Option<&Counted>,
     progress: &Progress<'_>,
     recent: &[RecentKind],
 ) -> String {
@@ -224,7 +235,7 @@ fn block(
     let _ = writeln!(
         text,
         "  now {} · {} errors · {} retries",
-        rates(per_minute, " · ", recent),
+        rates(counted, " · ", recent),
         HumanCount(errors),
         HumanCount(retries)
     );
@@ -247,15 +258,15 @@ fn block(
     text
 }
 
-fn line(per_minute: Option<PerMinute>, progress: &Progress<'_>, recent: &[RecentKind]) -> String {
+fn line(counted: Option<&Counted>, progress: &Progress<'_>, recent: &[RecentKind]) -> String {
     let errors: u64 = progress.kinds.iter().map(|kind| kind.errors).sum();
-    let kind = per_minute.map_or(0, |(kind, _)| kind);
+    let kind = counted.map_or(0, |of| of.kind);
     let p90_ms = recent.get(kind).map_or(0.0, |kind| kind.p90_ms);
     format!(
         "{}: {} left, now {}, p90 {p90_ms:.1} ms, {} errors",
         phase(progress.phase),
         clock(progress.remaining_s),
-        rates(per_minute, ", ", recent),
+        rates(counted, ", ", recent),
         HumanCount(errors)
     )
 }
@@ -295,10 +306,18 @@ mod tests {
             whole_s: 30,
             kinds: &[kind, kind],
         };
+        let counted = Counted {
+            kind: 0,
+            metric: Metric {
+                name: "NOPM".to_owned(),
+                period_s: 60.0,
+                ..Metric::default()
+            },
+        };
         let mut recent = Recent::default();
         recent.add(&progress);
         let recent = recent.0;
-        let text = block(&names, 70.0, Some((0, "NOPM")), &progress, &recent);
+        let text = block(&names, 70.0, Some(&counted), &progress, &recent);
         assert!(
             text.contains("74,040 NOPM") && text.contains("2,468 transactions/s"),
             "{text}"
@@ -310,7 +329,7 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
         );
-        let line = line(Some((0, "NOPM")), &progress, &recent);
+        let line = line(Some(&counted), &progress, &recent);
         assert_eq!(
             line,
             "measuring: 0:40 left, now 74,040 NOPM, 2,468 transactions/s, p90 2.2 ms, 2 errors"

@@ -143,6 +143,10 @@ impl Shown {
                 let text = || tests_done(done, all, power, tests);
                 live.show(text, text);
             }
+            Event::Replacing { done, of } => {
+                let text = || replacing(done, of);
+                live.show(text, text);
+            }
             Event::Warning(text) => eprintln!("warning: {text}"),
             _ if quiet => {}
             Event::Note(text) => eprintln!("{text}"),
@@ -175,6 +179,14 @@ fn tests_done(done: u32, all: u32, power: u32, (begun, last): &(Instant, String)
         bar(f64::from(done) / f64::from(all)),
         clock(begun.elapsed().as_secs_f64())
     )
+}
+
+fn replacing(done: u64, of: u64) -> String {
+    if done == of {
+        return "vacuuming …".to_owned();
+    }
+    let share = done as f64 / of as f64;
+    format!("replacing {} set {} of {of}", bar(share), done + 1)
 }
 
 fn loaded(progress: &Progress, what: &str) {

@@ -18,11 +18,3 @@ pub(crate) fn stop_flag() -> std::io::Result<Arc<AtomicBool>> {
 pub(crate) fn survive_file_limit() -> std::io::Result<()> {
     flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
-
-/// An end by a signal, before there was a result.
-pub(crate) fn interrupted(what: &str) -> crate::exit::Failure {
-    crate::exit::Failure::new(
-        crate::exit::Class::Interrupted,
-        anyhow::Error::msg(format!("interrupted {what}")),
-    )
-}

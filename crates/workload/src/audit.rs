@@ -3,6 +3,7 @@
 use crate::chance::{
     EXPONENTIAL_LEAST, events_fit, events_most, fit_least, fits, share_band, share_least,
 };
+use tenbin_record::run::QualifiedMetric;
 use tenbin_record::{AuditItem, Verdict};
 
 /// Parts of the exponential distribution in which think times are counted.
@@ -286,21 +287,34 @@ pub(crate) fn interval(title: &str, measured_s: f64, least_s: f64) -> AuditItem 
     }
 }
 
-/// Why a run that is held to these items may not bear the standard's name for its metric. A rule that was skipped is
-/// no reason, unless the name of its group is in `required`.
-pub(crate) fn unearned(items: &[AuditItem], required: &[&str]) -> Option<String> {
-    let needed = |item: &AuditItem| required.iter().any(|group| item.id.starts_with(group));
+/// Why a run that was judged by these items, paced at this factor of the standard's times, may not bear the standard's
+/// name for its metric; none when it may. A rule that was skipped is no reason, unless `metric` requires its group.
+#[must_use]
+pub fn why_unqualified(
+    metric: &QualifiedMetric,
+    items: &[AuditItem],
+    pacing: Option<f64>,
+) -> Option<String> {
+    match pacing {
+        None => {
+            return Some(format!(
+                "{} requires the standard's keying and think times, and the terminals were unpaced",
+                metric.name
+            ));
+        }
+        Some(factor) if factor.to_bits() != 1.0_f64.to_bits() => {
+            return Some(format!("paced at {factor} of the standard's times"));
+        }
+        Some(_) => {}
+    }
+    let required = |item: &AuditItem| metric.rules.iter().any(|group| item.id.starts_with(group));
     let named = |which: &dyn Fn(&AuditItem) -> bool| {
-        let ids: Vec<&str> = items
-            .iter()
-            .filter(|item| which(item))
-            .map(|item| &*item.id)
-            .collect();
-        ids.join(", ")
+        let found = items.iter().filter(|item| which(item));
+        found.map(|item| &*item.id).collect::<Vec<_>>().join(", ")
     };
     let broken = named(&|item| match item.verdict {
         Verdict::Fail => true,
-        Verdict::Skip => needed(item),
+        Verdict::Skip => required(item),
         Verdict::Pass | Verdict::NotEnough => false,
     });
     let few = named(&|item| item.verdict == Verdict::NotEnough);

@@ -25,17 +25,7 @@ pub mod tpcc;
 pub mod tpch;
 
 pub use isolation::Isolation;
-
-/// One kind of transaction.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Kind {
-    /// Stable name in every record: `new_order`.
-    pub name: String,
-    /// Executed later by a worker of the emulator's queue; the terminal's response is its acceptance.
-    pub deferred: bool,
-    /// 90th percentile of the response time that the rules demand, seconds.
-    pub p90_limit_s: Option<f64>,
-}
+pub use tenbin_record::run::{Kind, Workload as Description};
 
 /// What a terminal does next, drawn from the terminal's own generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +68,8 @@ pub trait Workload: Send + Sync + 'static {
     /// See [`Tally`].
     type Tally: Tally;
 
+    /// What `run.json` says of the workload, and with it every report; the caller adds how it was paced.
+    fn describe(&self) -> Description;
     /// The kinds of transactions, at most 255.
     fn kinds(&self) -> Vec<Kind>;
     /// A terminal's first state. `id` counts from 0.

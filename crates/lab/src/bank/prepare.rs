@@ -3,7 +3,7 @@
 use super::spec::{Asked, TableSpec};
 use crate::loading::{self, cores};
 use crate::workload::OnExisting;
-use crate::{Error, Event, Lab, Result, System};
+use crate::{Error, Event, Lab, Refusal, Result, System};
 use postgres::NoTls;
 use tenbin_workload::bank::{self, Design, Existing as Found, LoadOptions, Meta, Size};
 use tenbin_workload::load::counted;
@@ -26,8 +26,37 @@ pub struct Tables {
 }
 
 impl Tables {
+    /// What makes commits on these tables less durable than they could be.
+    pub(super) fn weakened(&self, sut: &System) -> Vec<String> {
+        let off = ["fsync", "full_page_writes", "synchronous_commit"]
+            .into_iter()
+            .filter(|name| sut.server.setting(name) == Some("off"));
+        let mut made = self.made().into_iter();
+        let unlogged = made.any(|(name, _)| name == "unlogged_tables");
+        off.map(|name| format!("{name} is off"))
+            .chain(unlogged.then(|| "the tables are unlogged".to_owned()))
+            .collect()
+    }
+
+    /// What `run.json` says of them.
+    pub(super) fn parameters(&self) -> impl Iterator<Item = (String, String)> {
+        let by = match &self.meta {
+            Some(meta) => format!("tenbin {}", meta.tenbin_version),
+            None => "pgbench".to_owned(),
+        };
+        let sizes = [
+            ("branches", u64::from(self.size.branches)),
+            ("tellers", self.size.tellers()),
+            ("accounts", self.size.accounts()),
+        ];
+        std::iter::once(("loaded_by", by))
+            .chain(self.made())
+            .chain(sizes.map(|(name, count)| (name, count.to_string())))
+            .map(|(name, value)| (name.to_owned(), value))
+    }
+
     /// What they are like, as far as that is known or unusual.
-    pub(super) fn made(&self) -> Vec<(&'static str, String)> {
+    fn made(&self) -> Vec<(&'static str, String)> {
         let mut made = self.stored.clone();
         if let Some(meta) = &self.meta {
             made.push(("fillfactor", meta.fillfactor.to_string()));
@@ -111,31 +140,23 @@ fn find(sut: &System, design: Design, schema: &str) -> Result<Option<Tables>> {
 
 /// Takes tables that are there, if they are what is asked for.
 fn taken(tables: Tables, asked: Asked, lab: &Lab, form: &TableSpec) -> Result<Tables> {
-    let refused = |holds: String, option: &str| {
-        let mend = match tables.meta {
-            Some(_) => ", or reload with --replace",
-            None => "; tenbin did not create them and does not drop them",
-        };
-        let message = format!("the database holds {holds}: leave out {option} to use them{mend}");
-        Err(Error::refused(message))
-    };
+    let own = tables.meta.is_some();
     if asked.explicit && asked.size != tables.size {
-        let size = |size: &Size| {
-            format!(
-                "{} branches with {} tellers and {} accounts each",
-                size.branches, size.tellers_per_branch, size.accounts_per_branch
-            )
-        };
-        let holds = format!("{}, not {}", size(&tables.size), size(&asked.size));
-        return refused(holds, "--scale");
+        return Err(Refusal::Differs {
+            holds: tables.size.describe(),
+            described: asked.size.describe(),
+            setting: "scale",
+            own,
+        })?;
     }
     let has = tables.made();
-    if let Some((name, value)) = form.asked().iter().find(|asked| !has.contains(asked)) {
-        let option = format!("--{}", name.replace('_', "-"));
-        return refused(
-            format!("tables that were, as far as is known, not made with {option} {value}"),
-            &option,
-        );
+    if let Some((setting, value)) = form.asked().into_iter().find(|asked| !has.contains(asked)) {
+        return Err(Refusal::Differs {
+            holds: "other tables, as far as is known".to_owned(),
+            described: format!("tables created with {setting} {value}"),
+            setting,
+            own,
+        })?;
     }
     if tables.meta.is_none() {
         lab.tell(Event::Note(&format!(

@@ -1,8 +1,9 @@
 //! The bank's tables and loads as plain values.
 
-use crate::{Error, Result};
+use crate::workload::{Dataset, OnExisting};
+use crate::{Lab, Refusal, Result, System};
 use serde::{Deserialize, Serialize};
-use tenbin_workload::bank::{PartitionMethod, Partitions, Size, Storage};
+use tenbin_workload::bank::{Design, PartitionMethod, Partitions, Size, Storage};
 use tenbin_workload::tpcb::Form;
 
 /// Scale loaded where none is asked for.
@@ -227,6 +228,12 @@ impl std::str::FromStr for Ratio {
 }
 
 impl PgbenchData {
+    /// Loads the tables, or takes those that are there.
+    pub(super) fn load(&self, lab: &Lab, sut: &System, existing: OnExisting) -> Result<Dataset> {
+        let (size, design) = (self.size(), Design::Pgbench);
+        super::load(lab, sut, design, size, &self.tables, existing).map(Dataset::new)
+    }
+
     /// What is asked for, or would be loaded.
     #[must_use]
     pub fn size(&self) -> Asked {
@@ -245,11 +252,9 @@ impl TpcaData {
     pub fn size(&self) -> Result<Asked> {
         let ratio = self.ratio;
         let tps = self.scale.unwrap_or(SCALE);
-        let branches = tps.checked_mul(ratio.branches).ok_or_else(|| {
-            Error::refused(format!(
-                "{tps} times {} branches are too many",
-                ratio.branches
-            ))
+        let branches = tps.checked_mul(ratio.branches).ok_or(Refusal::Branches {
+            tps,
+            branches: ratio.branches,
         })?;
         Ok(Asked {
             size: Size {
@@ -270,10 +275,12 @@ impl TpcaData {
         if fits {
             return Ok(size.branches / ratio.branches);
         }
-        Err(Error::refused(format!(
-            "the database holds {} branches with {} tellers and {} accounts each, which is not of the ratio asked for; give the --tpca-ratio that it was loaded with, or reload with --replace",
-            size.branches, size.tellers_per_branch, size.accounts_per_branch
-        )))
+        Err(Refusal::Differs {
+            holds: size.describe(),
+            described: format!("of the ratio {ratio}"),
+            setting: "ratio",
+            own: true,
+        })?
     }
 }
 

@@ -6,13 +6,14 @@ pub(crate) mod result;
 mod transactions;
 pub(crate) mod watch;
 
-pub(crate) use transactions::{Files, Skipped, Transactions};
+pub(crate) use transactions::Transactions;
+pub use transactions::{Files, Skipped};
 
 use crate::workload::Checks;
 use crate::{Error, Lab, Result, System, WatchSpec};
 use std::path::{Path, PathBuf};
 use tenbin_record::result::{Driver, Heartbeat, RunResult, Statement, Throughput};
-use tenbin_record::run::{self as record, RunInfo, Tenbin};
+use tenbin_record::run::{self as record, Metric, RunInfo, Tenbin};
 use tenbin_record::{AuditItem, Check, Observation, RUN_SCHEMA, Run, RunWriter, Verdict};
 use tenbin_rte::{AfterError, Driven, Ended, KindResult, Options, RunError};
 use tenbin_workload::audit::{self, Failures};
@@ -20,122 +21,161 @@ use tenbin_workload::load::Hold;
 use tenbin_workload::{Tally, Workload};
 
 /// What a terminal of a subject's workload puts out.
-pub(crate) type Output<S> = <<S as Subject>::Workload as Workload>::Output;
+pub type Output<S> = <<S as Subject>::Workload as Workload>::Output;
 /// What was measured of a subject.
-pub(crate) type DrivenOf<S> = Driven<<<S as Subject>::Workload as Workload>::Tally>;
+pub type DrivenOf<S> = Driven<<<S as Subject>::Workload as Workload>::Tally>;
 
-/// A workload on its loaded data that the emulator drives: all that differs between such workloads.
-pub(crate) trait Subject: 'static {
+/// A workload on its loaded data that the emulator drives: all that differs between such workloads. What is not
+/// defined here has no rules, no checks, and no files but `transactions.parquet`.
+pub trait Subject: 'static {
     /// What the terminals do.
     type Workload: Workload;
-    /// Where their transactions go: [`Transactions`], unless the workload defers some.
-    type Files: Files<Output<Self>>;
-    /// What is known of the data before the first transaction, for the checks after the last.
-    type Before;
 
     /// What the terminals do.
     fn workload(&self) -> &Self::Workload;
     /// How many, how long, how paced.
     fn options(&self) -> &Options;
     /// What `run.json` says of the workload.
-    fn describe(&self) -> record::Workload;
-    /// The kind that is also shown by the minute, if one is, and what that rate is called.
-    fn per_minute(&self) -> Option<(usize, &'static str)> {
-        None
+    fn describe(&self) -> record::Workload {
+        record::Workload {
+            pacing: self.options().pacing.to_string(),
+            ..self.workload().describe()
+        }
     }
     /// Whether terminals begin a cycle with a menu.
     fn has_menu(&self) -> bool {
         false
     }
     /// Starts the files of the run directory that terminals fill. `kinds`: their names.
-    fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Self::Files>;
+    ///
+    /// # Errors
+    /// Files that cannot be created.
+    fn files(
+        &self,
+        directory: &RunWriter,
+        kinds: &[String],
+    ) -> Result<Box<dyn Files<Output<Self>>>> {
+        Ok(Box::new(Transactions::create(directory, kinds)?))
+    }
     /// Keeps the data as they are loaded, from before the first transaction until they are checked; none where
     /// there are no tables to name.
-    fn hold(&self, sut: &System) -> Result<Option<Hold>>;
-    /// The last thing before the first transaction.
-    fn begin(&self, sut: &System) -> Result<Self::Before>;
+    ///
+    /// # Errors
+    /// Data that another session uses.
+    fn hold(&self, sut: &System) -> Result<Option<Hold>> {
+        let _ = sut;
+        Ok(None)
+    }
+    /// The last thing before the first transaction: notes what the checks after the last need.
+    ///
+    /// # Errors
+    /// Statements that fail.
+    fn begin(&mut self, sut: &System) -> Result<()> {
+        let _ = sut;
+        Ok(())
+    }
     /// Judges what was measured by the rules.
-    fn judge(&self, driven: &DrivenOf<Self>, skipped: Skipped) -> Judgement;
+    fn judge(&self, driven: &DrivenOf<Self>, skipped: Skipped) -> Judgement {
+        let _ = (driven, skipped);
+        Judgement::default()
+    }
     /// How the data that the run leaves are checked; none if there is nothing to check.
-    fn checks(&self, before: &Self::Before, driven: &DrivenOf<Self>) -> Option<Checks>;
+    fn checks(&self, driven: &DrivenOf<Self>) -> Option<Checks> {
+        let _ = driven;
+        None
+    }
+}
+
+/// A workload without rules or checks.
+pub(crate) struct Plain<W> {
+    pub(crate) workload: W,
+    pub(crate) options: Options,
+}
+
+impl<W: Workload> Subject for Plain<W> {
+    type Workload = W;
+
+    fn workload(&self) -> &W {
+        &self.workload
+    }
+
+    fn options(&self) -> &Options {
+        &self.options
+    }
 }
 
 /// What `run.json` says of checks until they are through.
 const NOT_YET_CHECKED: &str = "they had not run when the result was saved";
 
 /// What a subject makes of what was measured.
-pub(crate) struct Judgement {
-    pub(crate) throughput: Throughput,
-    pub(crate) audit: Vec<AuditItem>,
+#[derive(Debug, Default)]
+pub struct Judgement {
+    /// One item for each rule.
+    pub audit: Vec<AuditItem>,
     /// Parts of deferred executions that found nothing to do.
-    pub(crate) skipped: u64,
+    pub skipped: u64,
     /// What single commands took, for each kind of transaction; none where they were not timed.
-    pub(crate) statements: Vec<Vec<Statement>>,
+    pub statements: Vec<Vec<Statement>>,
 }
 
-impl Judgement {
-    /// Where there are rules, that the driver ran all the time is one of them.
-    fn with_driver(mut self, driver: &Driver, measured_s: f64) -> Self {
-        let Some(beat) = driver.heartbeat.filter(|_| !self.audit.is_empty()) else {
-            return self;
-        };
-        let doubtful = beat.doubtful(measured_s);
-        let limit_s = Heartbeat::DOUBTFUL_SHARE * measured_s;
-        self.audit.push(AuditItem {
-            id: "driver.stalls".to_owned(),
-            title: "Stalls of the driver itself, of 100 ms or longer".to_owned(),
-            verdict: if doubtful { Verdict::Fail } else { Verdict::Pass },
-            measured: format!(
-                "{:.2} s in all, longest {:.2} s",
-                beat.stalled_s, beat.longest_stall_s
-            ),
-            required: format!(
-                "at most {limit_s:.2} s in all, each shorter than {} s",
-                Heartbeat::DOUBTFUL_S
-            ),
-            note: doubtful.then(|| {
-                "the figures of that time are the driver's, not the server's; run again where the driver gets its CPU"
-                    .to_owned()
-            }),
-        });
-        if doubtful {
-            let why = "the driver stood still".to_owned();
-            self.throughput = unqualified(self.throughput, why);
-        }
-        self
-    }
-
-    /// Of a workload without rules: transactions of all kinds, a second.
-    pub(crate) fn plain<T: Tally>(driven: &Driven<T>) -> Self {
-        let per_s = driven.throughput_per_s();
-        Self {
-            throughput: Throughput {
-                metric: "tps".to_owned(),
-                value: per_s,
-                why_unqualified: None,
-                transactions_per_s: per_s,
-            },
-            audit: Vec::new(),
-            skipped: 0,
-            statements: Vec::new(),
-        }
-    }
+/// Whether the driver ran all the time.
+fn stalls(driver: &Driver, measured_s: f64) -> Option<AuditItem> {
+    let beat = driver.heartbeat?;
+    let doubtful = beat.doubtful(measured_s);
+    let limit_s = Heartbeat::DOUBTFUL_SHARE * measured_s;
+    Some(AuditItem {
+        id: "driver.stalls".to_owned(),
+        title: "Stalls of the driver itself, of 100 ms or longer".to_owned(),
+        verdict: if doubtful { Verdict::Fail } else { Verdict::Pass },
+        measured: format!(
+            "{:.2} s in all, longest {:.2} s",
+            beat.stalled_s, beat.longest_stall_s
+        ),
+        required: format!(
+            "at most {limit_s:.2} s in all, each shorter than {} s",
+            Heartbeat::DOUBTFUL_S
+        ),
+        note: doubtful.then(|| {
+            "the figures of that time are the driver's, not the server's; run again where the driver gets its CPU"
+                .to_owned()
+        }),
+    })
 }
 
-/// What was measured of the only kind of a workload that has one.
-pub(crate) fn one_kind<T: Tally>(driven: &Driven<T>) -> Option<&KindResult> {
-    driven.kinds.first()
-}
-
-/// What `run.json` says of the kinds of a workload whose every transaction is of the only one.
-pub(crate) fn kinds(workload: &impl Workload) -> Vec<record::Kind> {
-    let kind = |kind: tenbin_workload::Kind| record::Kind {
-        name: kind.name,
-        share_percent: Some(100.0),
-        deferred: kind.deferred,
-        p90_limit_s: kind.p90_limit_s,
+/// The headline: the standard's metric if the run earned its name, else what it falls back to.
+fn throughput<T: Tally>(
+    metric: &Metric,
+    driven: &Driven<T>,
+    pacing: Option<f64>,
+    audit: &[AuditItem],
+) -> Throughput {
+    let counts = |kind: &&KindResult| match &metric.kind {
+        Some(only) => *only == kind.kind.name,
+        None => true,
     };
-    workload.kinds().into_iter().map(kind).collect()
+    let counted = driven.kinds.iter().filter(counts);
+    let counted: u64 = counted.map(|kind| kind.completed).sum();
+    let why_unqualified = metric
+        .qualified
+        .as_ref()
+        .and_then(|qualified| match &driven.ended {
+            Ended::Planned => audit::why_unqualified(qualified, audit, pacing),
+            _ => Some("the run did not reach its end".to_owned()),
+        });
+    let earned = metric
+        .qualified
+        .as_ref()
+        .filter(|_| why_unqualified.is_none());
+    Throughput {
+        metric: earned.map_or(&metric.name, |earned| &earned.name).clone(),
+        value: if driven.loaded_s() > 0.0 {
+            counted as f64 * metric.period_s / driven.loaded_s()
+        } else {
+            0.0
+        },
+        why_unqualified,
+        transactions_per_s: driven.throughput_per_s(),
+    }
 }
 
 /// A load that is ready to be driven.
@@ -181,9 +221,9 @@ impl Measurement {
         };
         let mut judged = self.0.judge(head);
         let result = &mut judged.run.result;
-        result.checks_unfinished = judged.checks.map(|_| NOT_YET_CHECKED.to_owned());
+        result.checks_unfinished = judged.checks.as_ref().map(|_| NOT_YET_CHECKED.to_owned());
         judged.throughput = result.throughput.clone();
-        result.throughput = earned(&judged.throughput, result);
+        result.throughput = after_checks(&judged.throughput, &judged.run.workload.metric, result);
         judged
     }
 }
@@ -242,7 +282,7 @@ impl Judged {
         let result = &mut self.run.result;
         result.checks_unfinished = checks.as_ref().err().map(ToString::to_string);
         let checked = checks.map(|checks| result.checks = checks);
-        result.throughput = earned(&self.throughput, result);
+        result.throughput = after_checks(&self.throughput, &self.run.workload.metric, result);
         checked
     }
 
@@ -268,7 +308,7 @@ impl Judged {
 
 impl<S: Subject> Drivable for S {
     fn drive(
-        self: Box<Self>,
+        mut self: Box<Self>,
         lab: &Lab,
         sut: &System,
         watch: WatchSpec,
@@ -283,12 +323,11 @@ impl<S: Subject> Drivable for S {
             .collect();
         let hold = self.hold(sut)?;
         let mut files = self.files(directory, &kinds)?;
-        let before = self.begin(sut)?;
+        self.begin(sut)?;
         let database_size_bytes = database_size(sut)?;
-        let watched = watch::watch(lab, sut, &*self, &kinds, &mut files, directory, watch)?;
+        let watched = watch::watch(lab, sut, &*self, &kinds, &mut *files, directory, watch)?;
         Ok(Measurement(Box::new(DrivenLoad {
             subject: *self,
-            before,
             files,
             watched,
             database_size_bytes,
@@ -300,8 +339,7 @@ impl<S: Subject> Drivable for S {
 /// What the emulator drove.
 struct DrivenLoad<S: Subject> {
     subject: S,
-    before: S::Before,
-    files: S::Files,
+    files: Box<dyn Files<Output<S>>>,
     watched: watch::Watched<DrivenOf<S>>,
     database_size_bytes: Option<u64>,
     hold: Option<Hold>,
@@ -316,16 +354,21 @@ impl<S: Subject> Judge for DrivenLoad<S> {
         let _ = self.watched.samples.write(&seen);
         let samples = self.watched.samples.finish();
         let files = self.files.finish();
-        let mut judgement = subject.judge(&driven, skipped);
-        let options = subject.options();
+        let (mut judgement, options) = (subject.judge(&driven, skipped), subject.options());
+        let mut driver = result::driver(&driven, options);
         if options.after_error == AfterError::GoOn {
             judgement.audit.push(failures(&driven));
         }
-        let mut driver = result::driver(&driven, options);
-        let judgement = judgement.with_driver(&driver, driven.measured_s);
+        // Where there are rules, that the driver ran all the time is one of them.
+        if !judgement.audit.is_empty() {
+            judgement.audit.extend(stalls(&driver, driven.measured_s));
+        }
+        let workload = subject.describe();
+        let pacing = options.pacing.factor();
+        let throughput = throughput(&workload.metric, &driven, pacing, &judgement.audit);
         driver.cpu_recording_s += files.as_ref().map_or(0.0, |cpu_s| *cpu_s);
         let recorded = files.and(samples.map(drop).map_err(Error::from));
-        let mut outcome = result::result(&driven, judgement, Vec::new());
+        let mut outcome = result::result(&driven, throughput, judgement);
         outcome.menu_ms = outcome.menu_ms.filter(|_| subject.has_menu());
         let mut observation = self.watched.observation;
         let completed = driven.kinds.iter().map(|kind| kind.completed).sum();
@@ -335,7 +378,7 @@ impl<S: Subject> Judge for DrivenLoad<S> {
             timeline: result::timeline(&driven.timeline, &driven.kinds),
             ..head.run(
                 info(&head, options, &driven, recorded.as_ref().err()),
-                subject.describe(),
+                workload,
                 driver,
                 outcome,
                 observation,
@@ -343,7 +386,7 @@ impl<S: Subject> Judge for DrivenLoad<S> {
             )
         };
         Judged {
-            checks: subject.checks(&self.before, &driven).filter(|_| !lost),
+            checks: subject.checks(&driven).filter(|_| !lost),
             lost,
             left: driven.left,
             recorded,
@@ -411,33 +454,22 @@ fn failures<T: Tally>(driven: &Driven<T>) -> AuditItem {
     audit::failures(found, first.map(|(_, said)| said))
 }
 
-/// The name of a standard's metric is not for a run that broke a rule, nor for data that failed their
-/// checks or were not checked.
-fn earned(throughput: &Throughput, result: &RunResult) -> Throughput {
+/// The metric without a standard's name if the data failed their checks or were not checked.
+fn after_checks(throughput: &Throughput, metric: &Metric, result: &RunResult) -> Throughput {
+    let throughput = throughput.clone();
     let checks = result.checks.iter();
     let failed = checks.filter(|check| check.verdict == Verdict::Fail);
     let failed: Vec<&str> = failed.map(|check| check.condition.as_str()).collect();
-    let rules = result.audit.iter();
-    let broken = rules.filter(|item| item.verdict == Verdict::Fail);
-    let broken: Vec<&str> = broken.map(|item| item.id.as_str()).collect();
     let why = match &result.checks_unfinished {
         Some(why) => format!("consistency checks did not finish: {why}"),
         None if !failed.is_empty() => format!("consistency checks failed: {}", failed.join(", ")),
-        None if !broken.is_empty() => format!("audit rules failed: {}", broken.join(", ")),
-        None => return throughput.clone(),
+        None => return throughput,
     };
-    unqualified(throughput.clone(), why)
-}
-
-/// The metric without a standard's name, and why.
-fn unqualified(throughput: Throughput, why: String) -> Throughput {
-    let metric = match throughput.metric.as_str() {
-        "tpmC" => "NOPM",
-        "tpsA" => "tps",
-        _ => return throughput,
-    };
+    if throughput.metric == metric.name {
+        return throughput;
+    }
     Throughput {
-        metric: metric.to_owned(),
+        metric: metric.name.clone(),
         why_unqualified: Some(why),
         ..throughput
     }
@@ -504,52 +536,44 @@ pub(crate) fn database_size(sut: &System) -> Result<Option<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tenbin_record::run::QualifiedMetric;
+
+    fn metric() -> Metric {
+        Metric {
+            name: "points".to_owned(),
+            qualified: Some(QualifiedMetric {
+                name: "stars".to_owned(),
+                rules: Vec::new(),
+            }),
+            ..Metric::default()
+        }
+    }
 
     #[test]
     fn a_driver_that_stood_still_fails_a_rule_and_loses_a_standards_name() {
-        let item = AuditItem {
-            id: "mix".to_owned(),
-            title: String::new(),
-            verdict: Verdict::Pass,
-            measured: String::new(),
-            required: String::new(),
-            note: None,
-        };
-        let judged = |stalled_s, audit: &[AuditItem]| {
-            let judged = Judgement {
-                throughput: Throughput {
-                    metric: "tpmC".to_owned(),
-                    value: 1.0,
-                    why_unqualified: None,
-                    transactions_per_s: 1.0,
-                },
-                audit: audit.to_vec(),
-                skipped: 0,
-                statements: Vec::new(),
-            };
-            let heartbeat = Some(Heartbeat {
-                stalls: 1,
-                stalled_s,
-                longest_stall_s: stalled_s,
-                ..Heartbeat::default()
-            });
+        let judged = |stalled_s| {
             let driver = Driver {
-                heartbeat,
+                heartbeat: Some(Heartbeat {
+                    stalls: 1,
+                    stalled_s,
+                    longest_stall_s: stalled_s,
+                    ..Heartbeat::default()
+                }),
                 ..Driver::default()
             };
-            let judged = judged.with_driver(&driver, 60.0);
-            let verdicts: Vec<Verdict> = judged.audit.iter().map(|item| item.verdict).collect();
-            (verdicts, judged.throughput.metric)
+            let item = stalls(&driver, 60.0).unwrap();
+            let qualified = metric().qualified.unwrap();
+            let verdict = item.verdict;
+            (
+                verdict,
+                audit::why_unqualified(&qualified, &[item], Some(1.0)),
+            )
         };
-        let rules = [item];
         // 1 % of 60 s is 0.6 s.
-        assert_eq!(
-            judged(0.5, &rules),
-            (vec![Verdict::Pass; 2], "tpmC".to_owned())
-        );
-        let failed = (vec![Verdict::Pass, Verdict::Fail], "NOPM".to_owned());
-        assert_eq!(judged(0.7, &rules), failed);
-        assert_eq!(judged(0.7, &[]), (Vec::new(), "tpmC".to_owned()));
+        assert_eq!(judged(0.5), (Verdict::Pass, None));
+        let why = "the audit was not passed: driver.stalls".to_owned();
+        assert_eq!(judged(0.7), (Verdict::Fail, Some(why)));
+        assert_eq!(stalls(&Driver::default(), 60.0), None);
     }
 
     #[test]
@@ -562,9 +586,9 @@ mod tests {
             offending_count: 0,
             note: None,
         };
-        let named = |metric: &str, verdict, unfinished: Option<&str>| {
+        let named = |name: &str, verdict, unfinished: Option<&str>| {
             let throughput = Throughput {
-                metric: metric.to_owned(),
+                metric: name.to_owned(),
                 value: 1.0,
                 why_unqualified: None,
                 transactions_per_s: 1.0,
@@ -574,38 +598,18 @@ mod tests {
                 checks_unfinished: unfinished.map(str::to_owned),
                 ..RunResult::default()
             };
-            let earned = earned(&throughput, &result);
-            (earned.metric, earned.why_unqualified)
+            let after = after_checks(&throughput, &metric(), &result);
+            (after.metric, after.why_unqualified)
         };
         let why = Some("consistency checks failed: 2".to_owned());
-        assert_eq!(named("tpsA", Verdict::Pass, None), ("tpsA".into(), None));
+        assert_eq!(named("stars", Verdict::Pass, None), ("stars".into(), None));
+        assert_eq!(named("stars", Verdict::Fail, None), ("points".into(), why));
         assert_eq!(
-            named("tpsA", Verdict::Fail, None),
-            ("tps".into(), why.clone())
+            named("points", Verdict::Fail, None),
+            ("points".into(), None)
         );
-        assert_eq!(named("tpmC", Verdict::Fail, None), ("NOPM".into(), why));
-        assert_eq!(named("tps", Verdict::Fail, None), ("tps".into(), None));
         let why = Some("consistency checks did not finish: lost".to_owned());
-        let lost = named("tpmC", Verdict::Pass, Some("lost"));
-        assert_eq!(lost, ("NOPM".into(), why));
-        let found = Failures {
-            due: 2,
-            errors: 1,
-            unanswered: 0,
-        };
-        let result = RunResult {
-            audit: vec![audit::failures(found, None)],
-            ..RunResult::default()
-        };
-        let throughput = Throughput {
-            metric: "tpmC".to_owned(),
-            value: 1.0,
-            why_unqualified: None,
-            transactions_per_s: 1.0,
-        };
-        let earned = earned(&throughput, &result);
-        assert_eq!(earned.metric, "NOPM");
-        let why = Some("audit rules failed: failures".to_owned());
-        assert_eq!(earned.why_unqualified, why);
+        let lost = named("stars", Verdict::Pass, Some("lost"));
+        assert_eq!(lost, ("points".into(), why));
     }
 }

@@ -5,23 +5,26 @@ use tenbin_record::{RunWriter, TransactionRow, TransactionWriter};
 use tenbin_rte::{DeferredRow, RowSink, SinkError};
 
 /// Files of a run that terminals fill.
-pub(crate) trait Files<O>: RowSink<O> {
+pub trait Files<O>: RowSink<O> {
     /// What was counted on the way.
     fn skipped(&self) -> Skipped {
         Skipped::default()
     }
 
     /// Closes them. What their writers' threads took, seconds of CPU.
-    fn finish(self) -> Result<f64>;
+    ///
+    /// # Errors
+    /// Files that are not whole: a full disk, mostly.
+    fn finish(self: Box<Self>) -> Result<f64>;
 }
 
 /// Deferred executions of the measurement interval that found nothing to do.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Skipped {
+pub struct Skipped {
     /// Parts of them: districts without an open order.
-    pub(crate) parts: u64,
+    pub parts: u64,
     /// Executions that skipped a part or more.
-    pub(crate) executions: u64,
+    pub executions: u64,
 }
 
 /// Where transactions go when none is deferred: `transactions.parquet`.
@@ -45,7 +48,7 @@ impl Transactions {
 }
 
 impl<O> Files<O> for Transactions {
-    fn finish(self) -> Result<f64> {
+    fn finish(self: Box<Self>) -> Result<f64> {
         self.close()
     }
 }

@@ -1,6 +1,6 @@
 //! Observing machine and server while a load runs.
 
-use super::{DrivenOf, Subject};
+use super::{DrivenOf, Files, Output, Subject};
 use crate::listener::Drive;
 use crate::{Error, Event, Lab, Result, System, WatchSpec};
 use std::sync::{Arc, Mutex};
@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tenbin_observe::Observer;
 use tenbin_record::{Observation, RunWriter, SampleWriter};
 use tenbin_rte::{Options, Phase, Progress, Statements};
+use tenbin_workload::Workload as _;
 
 /// What a load came to, and what was observed meanwhile.
 pub(crate) struct Watched<T> {
@@ -68,7 +69,7 @@ pub(super) fn watch<S: Subject>(
     sut: &System,
     subject: &S,
     kinds: &[String],
-    files: &mut S::Files,
+    files: &mut dyn Files<Output<S>>,
     directory: &RunWriter,
     watch: WatchSpec,
 ) -> Result<Watched<DrivenOf<S>>> {
@@ -82,11 +83,12 @@ pub(super) fn watch<S: Subject>(
         turn: lab.turn.clone(),
         ..options.clone()
     };
+    let metric = subject.workload().describe().metric;
     let watched = observed(sut, watch, directory, |observer| {
         lab.tell(Event::Begin(&Drive {
             kinds,
             total_s: (options.ramp_up + options.warm_up + options.duration).as_secs_f64(),
-            per_minute: subject.per_minute(),
+            metric: &metric,
         }));
         let mut phases = Phases {
             observer,

@@ -5,22 +5,22 @@ mod prepare;
 pub use prepare::{make_tables, tables};
 
 use crate::bank::TableSpec;
-use crate::run::{Drivable, Judgement, Skipped, Subject, Transactions};
+use crate::run::{Judgement, Skipped, Subject};
 use crate::trial::{refuse, seconds};
-use crate::workload::{Checks, Dataset, OnExisting, Recipe, with_own};
-use crate::{Error, Lab, LoadSpec, Needs, Result, System};
+use crate::workload::{Dataset, OnExisting, Prepared, Recipe, Spec, with_own};
+use crate::{Lab, LoadSpec, Needs, Result, System};
 use prepare::current_schema;
 use serde::{Deserialize, Serialize};
 use tenbin_pgbench::{CommandKind, Problem, Program, ProgramBuilder, Protocol};
+use tenbin_record::AuditItem;
 use tenbin_record::result::Statement;
-use tenbin_record::run::{self as record, Kind};
-use tenbin_record::{AuditItem, RunWriter};
+use tenbin_record::run as record;
 use tenbin_rte::{AfterError, Driven, Options, Rate, Times};
-use tenbin_workload::Isolation;
 use tenbin_workload::audit::verdict;
 use tenbin_workload::bank::{self, Design};
 use tenbin_workload::load::{Hold, Share, hold};
-use tenbin_workload::script::{CommandCounts, ScriptTally, Scripts, names};
+use tenbin_workload::script::{CommandCounts, ScriptTally, Scripts};
+use tenbin_workload::{Isolation, Workload as _};
 
 /// pgbench scripts, and how they are sent. A terminal has a connection of its own.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -252,20 +252,28 @@ impl Compiled {
     }
 }
 
+impl Spec for ScriptSpec {
+    fn name(&self) -> &'static str {
+        "script"
+    }
+
+    fn recipe<'a>(&'a self, load: &LoadSpec) -> Result<Box<dyn Recipe + 'a>> {
+        Ok(Box::new(self.compile(load)?))
+    }
+}
+
 impl Recipe for Compiled {
     fn needs(&self, _: &LoadSpec) -> Result<Needs> {
         Ok(self.needs())
     }
 
     fn load(&self, lab: &Lab, sut: &System, _: &LoadSpec, existing: OnExisting) -> Result<Dataset> {
-        tables(lab, sut, self, existing).map(Dataset::Script)
+        tables(lab, sut, self, existing).map(Dataset::new)
     }
 
-    fn prepare(&self, _: &System, _: &LoadSpec, loaded: &mut Dataset) -> Result<Box<dyn Drivable>> {
-        let Dataset::Script(scale) = loaded else {
-            return Err(Error::OtherData("script"));
-        };
-        Ok(Box::new(self.run(*scale)))
+    fn prepare(&self, _: &System, _: &LoadSpec, loaded: &mut Dataset) -> Result<Prepared> {
+        let scale: &u32 = loaded.of("script")?;
+        Ok(Prepared::new(self.run(*scale)))
     }
 
     fn isolation(&self, _: &LoadSpec) -> Option<Isolation> {
@@ -289,8 +297,6 @@ pub fn hold_tables(sut: &System) -> Result<Option<Hold>> {
 
 impl Subject for ScriptRun {
     type Workload = Scripts;
-    type Files = Transactions;
-    type Before = ();
 
     fn workload(&self) -> &Scripts {
         &self.scripts
@@ -300,64 +306,37 @@ impl Subject for ScriptRun {
         &self.options
     }
 
-    fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Transactions> {
-        Transactions::create(directory, kinds)
-    }
-
     fn hold(&self, sut: &System) -> Result<Option<Hold>> {
         hold_tables(sut)
-    }
-
-    fn begin(&self, _: &System) -> Result<()> {
-        Ok(())
     }
 
     fn judge(&self, driven: &Driven<ScriptTally>, _: Skipped) -> Judgement {
         Judgement {
             audit: self.audit(driven),
             statements: self.statements(&driven.tally),
-            ..Judgement::plain(driven)
+            ..Judgement::default()
         }
-    }
-
-    fn checks(&self, (): &(), _: &Driven<ScriptTally>) -> Option<Checks> {
-        None
     }
 
     fn describe(&self) -> record::Workload {
-        let (program, options) = (self.scripts.program(), &self.options);
-        let whole: f64 = weights(program).sum();
-        let kinds = names(program).into_iter().zip(weights(program));
-        let mut parameters = vec![("protocol".to_owned(), self.spec.protocol.to_string())];
+        let options = &self.options;
+        let mut workload = self.scripts.describe();
+        workload.pacing = options.rate.map_or_else(
+            || "none".to_owned(),
+            |rate| format!("open loop, {} a second", rate.per_s),
+        );
         if let Some(limit) = options.latency_limit {
-            let limit_ms = format!("{}", limit.as_secs_f64() * 1e3);
-            parameters.push(("latency_limit_ms".to_owned(), limit_ms));
+            let limit_ms = (limit.as_secs_f64() * 1e3).to_string();
+            let parameters = &mut workload.parameters;
+            parameters.insert("latency_limit_ms".to_owned(), limit_ms);
         }
         for definition in &self.spec.define {
             if let Some((name, value)) = definition.split_once('=') {
-                parameters.push((format!("define_{name}"), value.to_owned()));
+                let name = format!("define_{name}");
+                workload.parameters.insert(name, value.to_owned());
             }
         }
-        record::Workload {
-            name: "script".to_owned(),
-            scale: f64::from(self.scale),
-            kinds: kinds
-                .map(|(name, weight)| Kind {
-                    name,
-                    share_percent: Some(100.0 * weight / whole),
-                    deferred: false,
-                    p90_limit_s: None,
-                })
-                .collect(),
-            mix: "weights".to_owned(),
-            pacing: options.rate.map_or_else(
-                || "none".to_owned(),
-                |rate| format!("open loop, {} a second", rate.per_s),
-            ),
-            procedures: false,
-            isolation: "as the scripts set it".to_owned(),
-            parameters: parameters.into_iter().collect(),
-        }
+        workload
     }
 }
 
@@ -431,9 +410,4 @@ fn arrivals(driven: &Driven<ScriptTally>) -> AuditItem {
                     .to_owned()
             }),
     }
-}
-
-fn weights(program: &Program) -> impl Iterator<Item = f64> {
-    let scripts = program.scripts().iter();
-    scripts.map(|script| f64::from(script.weight))
 }

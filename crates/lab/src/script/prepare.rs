@@ -3,7 +3,7 @@
 use super::{Compiled, Vacuum};
 use crate::bank::{self, Asked, TableSpec};
 use crate::workload::OnExisting;
-use crate::{Error, Event, Lab, Result, System};
+use crate::{Event, Lab, Refusal, Result, System};
 use postgres::Client;
 use postgres::error::SqlState;
 use tenbin_pgbench::{BUILTINS, Program};
@@ -59,7 +59,7 @@ fn vacuum(lab: &Lab, sut: &System, accounts: bool) -> Result<()> {
                     return Err(error.into());
                 };
                 lab.tell(Event::Warning(&format!(
-                    "{command} {table}: {why}; the run goes on without (-n asks for none)"
+                    "{command} {table}: {why}; the run goes on without"
                 )));
             }
         }
@@ -118,11 +118,8 @@ fn note(lab: &Lab, sut: &System, program: &Program) -> Result<()> {
 pub fn tables(lab: &Lab, sut: &System, scripts: &Compiled, existing: OnExisting) -> Result<u32> {
     let (spec, program) = (&scripts.spec, &scripts.program);
     let asked = spec.tables.asked();
-    if let (Origin::Dsn, Some((name, _))) = (sut.server.origin, asked.first()) {
-        let option = name.replace('_', "-");
-        return Err(Error::refused(format!(
-            "--{option} says how tables are made, and a run makes none on a server that stays: give it with -i"
-        )));
+    if let (Origin::Dsn, Some((setting, _))) = (sut.server.origin, asked.first()) {
+        return Err(Refusal::ExistingTables(setting))?;
     }
     let there = existing != OnExisting::Refuse && !missing(&mut sut.server.connect()?)?;
     if sut.server.origin != Origin::Dsn && existing != OnExisting::Require && !there {
@@ -150,9 +147,7 @@ fn scale(lab: &Lab, sut: &System, program: &Program, given: Option<u32>) -> Resu
     }
     let mut client = sut.server.connect()?;
     if missing(&mut client)? {
-        return Err(Error::refused(
-            "there is no table pgbench_branches; make pgbench's tables first: tenbin bench -i -s SCALE --dsn …",
-        ));
+        return Err(Refusal::NoPgbenchTables)?;
     }
     let row = client.query_one("SELECT count(*) FROM pgbench_branches", &[])?;
     let found = u32::try_from(row.get::<_, i64>(0)).unwrap_or(u32::MAX);

@@ -1,6 +1,5 @@
 //! From the emulator's result to what the audit judges.
 
-use crate::Pacing;
 use tenbin_rte::Driven;
 use tenbin_workload::Tally;
 use tenbin_workload::audit::Durations;
@@ -11,7 +10,6 @@ use tenbin_workload::tpcc::random::NuRandC;
 pub(super) fn measured<T: Tally>(
     driven: &Driven<T>,
     options: &tenbin_rte::Options,
-    pacing: Pacing,
     warehouses: u32,
     c_load: NuRandC,
     skipping: u64,
@@ -35,7 +33,7 @@ pub(super) fn measured<T: Tally>(
         point.at_s >= 0 && point.at_s as f64 + f64::from(point.width_s) <= driven.measured_s + 1e-9
     };
     Measured {
-        pacing: pacing.factor(),
+        pacing: options.pacing.factor(),
         terminals: options.terminals,
         warehouses,
         measured_s: driven.measured_s,

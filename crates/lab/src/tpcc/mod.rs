@@ -5,8 +5,7 @@ mod prepare;
 mod sink;
 mod subject;
 
-pub(crate) use prepare::check;
-pub use prepare::load;
+pub use prepare::{checks, load};
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

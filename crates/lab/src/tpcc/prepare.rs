@@ -2,12 +2,11 @@
 
 use super::TpccData;
 use crate::loading::{self, cores};
-use crate::workload::OnExisting;
-use crate::{Error, Event, Lab, Result, System};
+use crate::workload::{Checks, OnExisting};
+use crate::{Error, Lab, Refusal, Result, System};
 use postgres::NoTls;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tenbin_workload::check::CheckResult;
 use tenbin_workload::load::counted;
 use tenbin_workload::tpcc::Rules;
 use tenbin_workload::tpcc::checks;
@@ -76,24 +75,30 @@ pub fn load(
 }
 
 fn taken(meta: Meta, asked: Option<u32>) -> Result<Meta> {
+    let size = |warehouses| counted(warehouses, "warehouse", "warehouses");
     match asked.filter(|&asked| asked != meta.warehouses) {
         None => Ok(meta),
-        Some(asked) => Err(Error::refused(format!(
-            "the database was loaded with --warehouses {}, not {asked}: leave out --warehouses to use what is there, or reload with --replace",
-            meta.warehouses
-        ))),
+        Some(asked) => Err(Refusal::Differs {
+            holds: size(meta.warehouses),
+            described: size(asked),
+            setting: "warehouses",
+            own: true,
+        })?,
     }
 }
 
-/// Checks the data against the consistency conditions.
-pub(crate) fn check(lab: &Lab, sut: &System) -> Result<Vec<CheckResult>> {
-    lab.tell(Event::Step("checking the data …"));
-    let config = sut.server.target.config();
-    Ok(checks::check(
-        &sut.schema()?,
-        &Rules::default(),
-        cores(),
-        || config.connect(NoTls),
-        &lab.stop,
-    )?)
+/// Checks of the data against the consistency conditions.
+#[must_use]
+pub fn checks() -> Checks {
+    Checks::new(|lab, sut| {
+        let config = sut.server.target.config();
+        let (schema, rules) = (sut.schema()?, Rules::default());
+        Ok(checks::check(
+            &schema,
+            &rules,
+            cores(),
+            || config.connect(NoTls),
+            &lab.stop,
+        )?)
+    })
 }

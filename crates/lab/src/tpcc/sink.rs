@@ -60,7 +60,7 @@ impl run::Files<Output> for Files {
         self.skipped
     }
 
-    fn finish(self) -> Result<f64> {
+    fn finish(self: Box<Self>) -> Result<f64> {
         Ok(self.transactions.close()? + self.deliveries.finish()?.cpu_s)
     }
 }

@@ -4,19 +4,18 @@ use super::TpccSpec;
 use super::measured::measured;
 use super::prepare::tablespaces;
 use super::sink::Files;
-use crate::run::{Drivable, Judgement, Skipped, Subject};
-use crate::workload::{Checks, Dataset, OnExisting, Recipe, with_own};
-use crate::{Error, Lab, LoadSpec, Needs, Pacing, Result, System};
+use crate::run::{self, Judgement, Skipped, Subject};
+use crate::workload::{Checks, Dataset, OnExisting, Prepared, Recipe, Spec, with_own};
+use crate::{Lab, LoadSpec, Needs, Pacing, Refusal, Result, System};
 use std::time::Duration;
-use tenbin_record::result::Throughput;
-use tenbin_record::run::{self as record, Kind};
-use tenbin_record::{AuditItem, RunWriter};
-use tenbin_rte::{Driven, Ended, Options};
+use tenbin_record::RunWriter;
+use tenbin_record::run as record;
+use tenbin_rte::{Driven, Options};
 use tenbin_workload::Workload;
 use tenbin_workload::load::{Hold, Share, hold};
-use tenbin_workload::tpcc::audit::{audit, why_not_tpmc};
+use tenbin_workload::tpcc::audit::audit;
 use tenbin_workload::tpcc::load::{MARKER, Meta, mark_ran};
-use tenbin_workload::tpcc::{Mix, Tpcc, TpccTally, procedures};
+use tenbin_workload::tpcc::{Mix, Output, Tpcc, TpccTally, procedures};
 
 /// Two mean cycles of 22 s: terminals that started together have drifted apart by then.
 const RAMP_UP: Duration = Duration::from_secs(45);
@@ -25,7 +24,6 @@ const RAMP_UP: Duration = Duration::from_secs(45);
 struct TpccRun {
     tpcc: Tpcc,
     options: Options,
-    pacing: Pacing,
     meta: Meta,
 }
 
@@ -33,11 +31,22 @@ struct TpccRun {
 fn terminals(load: &LoadSpec, warehouses: u32) -> Result<u32> {
     let terminals = load.terminals.unwrap_or(warehouses.saturating_mul(10));
     if terminals < warehouses {
-        return Err(Error::refused(format!(
-            "{terminals} terminals are fewer than {warehouses} warehouses: every warehouse needs one of its own (clause 4.2.2 asks for 10); give --terminals {warehouses} or more"
-        )));
+        return Err(Refusal::FewTerminals {
+            terminals,
+            warehouses,
+        })?;
     }
     Ok(terminals)
+}
+
+impl Spec for TpccSpec {
+    fn name(&self) -> &'static str {
+        "tpcc"
+    }
+
+    fn recipe<'a>(&'a self, _: &LoadSpec) -> Result<Box<dyn Recipe + 'a>> {
+        Ok(Box::new(self))
+    }
 }
 
 impl Recipe for &TpccSpec {
@@ -57,18 +66,11 @@ impl Recipe for &TpccSpec {
         existing: OnExisting,
     ) -> Result<Dataset> {
         let seed = self.data.seed.unwrap_or(load.seed);
-        super::load(lab, sut, &self.data, seed, existing).map(Dataset::Tpcc)
+        super::load(lab, sut, &self.data, seed, existing).map(Dataset::new)
     }
 
-    fn prepare(
-        &self,
-        sut: &System,
-        load: &LoadSpec,
-        loaded: &mut Dataset,
-    ) -> Result<Box<dyn Drivable>> {
-        let Dataset::Tpcc(meta) = loaded else {
-            return Err(Error::OtherData("tpcc"));
-        };
+    fn prepare(&self, sut: &System, load: &LoadSpec, loaded: &mut Dataset) -> Result<Prepared> {
+        let meta: &Meta = loaded.of("tpcc")?;
         let terminals = terminals(load, meta.warehouses)?;
         let mut tpcc = Tpcc::new(meta.warehouses, load.seed, meta.c);
         tpcc.mix = self.weights.map_or(Mix::Deck, Mix::Weights);
@@ -81,10 +83,9 @@ impl Recipe for &TpccSpec {
             }
         }
         let pacing = load.pacing.unwrap_or(Pacing::None);
-        Ok(Box::new(TpccRun {
+        Ok(Prepared::new(TpccRun {
             options: load.options(terminals, pacing, RAMP_UP)?,
             tpcc,
-            pacing,
             meta: meta.clone(),
         }))
     }
@@ -92,8 +93,6 @@ impl Recipe for &TpccSpec {
 
 impl Subject for TpccRun {
     type Workload = Tpcc;
-    type Files = Files;
-    type Before = ();
 
     fn workload(&self) -> &Tpcc {
         &self.tpcc
@@ -103,16 +102,17 @@ impl Subject for TpccRun {
         &self.options
     }
 
-    fn per_minute(&self) -> Option<(usize, &'static str)> {
-        Some((0, "NOPM"))
-    }
-
     fn has_menu(&self) -> bool {
         true
     }
 
-    fn files(&self, directory: &RunWriter, kinds: &[String]) -> Result<Files> {
-        Files::create(directory, kinds, self.meta.warehouses)
+    fn files(
+        &self,
+        directory: &RunWriter,
+        kinds: &[String],
+    ) -> Result<Box<dyn run::Files<Output>>> {
+        let files = Files::create(directory, kinds, self.meta.warehouses)?;
+        Ok(Box::new(files))
     }
 
     fn hold(&self, sut: &System) -> Result<Option<Hold>> {
@@ -122,7 +122,7 @@ impl Subject for TpccRun {
         Ok(Some(held))
     }
 
-    fn begin(&self, sut: &System) -> Result<()> {
+    fn begin(&mut self, sut: &System) -> Result<()> {
         Ok(mark_ran(&mut sut.server.connect()?, &sut.schema()?)?)
     }
 
@@ -130,95 +130,36 @@ impl Subject for TpccRun {
         let measured = measured(
             driven,
             &self.options,
-            self.pacing,
             self.meta.warehouses,
             self.meta.c,
             skipped.executions,
         );
-        let audit = audit(&self.tpcc.rules, &driven.tally, &measured, self.tpcc.c_run);
         Judgement {
-            throughput: headline(driven, &audit, self.pacing.factor()),
-            audit,
+            audit: audit(&self.tpcc.rules, &driven.tally, &measured, self.tpcc.c_run),
             skipped: skipped.parts,
-            statements: Vec::new(),
+            ..Judgement::default()
         }
     }
 
-    fn checks(&self, (): &(), _: &Driven<TpccTally>) -> Option<Checks> {
-        Some(Checks::Tpcc)
+    fn checks(&self, _: &Driven<TpccTally>) -> Option<Checks> {
+        Some(super::checks())
     }
 
     fn describe(&self) -> record::Workload {
-        describe(&self.tpcc, self.pacing, &self.meta)
-    }
-}
-
-fn headline(driven: &Driven<TpccTally>, audit: &[AuditItem], paced: Option<f64>) -> Throughput {
-    let new_orders = driven.kinds.first().map_or(0, |kind| kind.completed);
-    let why_unqualified = match &driven.ended {
-        Ended::Planned => why_not_tpmc(audit, paced),
-        _ => Some("the run did not reach its end".to_owned()),
-    };
-    Throughput {
-        metric: if why_unqualified.is_none() {
-            "tpmC"
-        } else {
-            "NOPM"
-        }
-        .to_owned(),
-        value: if driven.loaded_s() > 0.0 {
-            new_orders as f64 * 60.0 / driven.loaded_s()
-        } else {
-            0.0
-        },
-        why_unqualified,
-        transactions_per_s: driven.throughput_per_s(),
-    }
-}
-
-fn describe(tpcc: &Tpcc, pacing: Pacing, meta: &Meta) -> record::Workload {
-    let shares = match tpcc.mix {
-        Mix::Deck => tpcc.rules.deck.map(f64::from),
-        Mix::Weights(weights) => weights,
-    };
-    let whole: f64 = shares.iter().sum();
-    let kinds = tpcc
-        .kinds()
-        .into_iter()
-        .zip(shares)
-        .map(|(kind, share)| Kind {
-            name: kind.name,
-            share_percent: Some(100.0 * share / whole),
-            deferred: kind.deferred,
-            p90_limit_s: kind.p90_limit_s,
-        });
-    let parameters = [
-        ("c_load", meta.c.last.to_string()),
-        ("c_run", tpcc.c_run.last.to_string()),
-        ("foreign_keys", meta.foreign_keys.to_string()),
-        (
-            "partitions",
-            meta.partitions
-                .map_or("none".to_owned(), |count| count.to_string()),
-        ),
-        ("data_seed", meta.seed.to_string()),
-    ];
-    record::Workload {
-        name: "tpcc".to_owned(),
-        scale: f64::from(tpcc.warehouses),
-        kinds: kinds.collect(),
-        mix: if tpcc.mix == Mix::Deck {
-            "deck"
-        } else {
-            "weights"
-        }
-        .to_owned(),
-        pacing: pacing.to_string(),
-        procedures: tpcc.procedures,
-        isolation: tpcc.isolation.name().to_owned(),
-        parameters: parameters
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
+        let meta = &self.meta;
+        let partitions = meta
+            .partitions
+            .map_or("none".to_owned(), |count| count.to_string());
+        let loaded = [
+            ("c_load", meta.c.last.to_string()),
+            ("foreign_keys", meta.foreign_keys.to_string()),
+            ("partitions", partitions),
+            ("data_seed", meta.seed.to_string()),
+        ];
+        let mut workload = self.tpcc.describe();
+        workload.pacing = self.options.pacing.to_string();
+        let loaded = loaded.map(|(name, value)| (name.to_owned(), value));
+        workload.parameters.extend(loaded);
+        workload
     }
 }

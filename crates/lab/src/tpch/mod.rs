@@ -3,8 +3,7 @@
 mod prepare;
 mod run;
 
-pub(crate) use prepare::check;
-pub use prepare::load;
+pub use prepare::{age, checks, load};
 
 use serde::{Deserialize, Serialize};
 use tenbin_workload::tpch::{STREAMS_MAX, Scale};

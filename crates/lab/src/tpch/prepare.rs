@@ -2,10 +2,11 @@
 
 use super::TpchData;
 use crate::loading::{self, cores};
-use crate::workload::OnExisting;
-use crate::{Error, Event, Lab, Result, System};
+use crate::workload::{Checks, OnExisting};
+use crate::{Error, Event, Lab, Refusal, Result, System};
 use postgres::NoTls;
-use tenbin_workload::check::CheckResult;
+use tenbin_workload::load::{Share, hold};
+use tenbin_workload::tpch::age::{self, Aged};
 use tenbin_workload::tpch::{self, Existing as Found, LoadOptions, Meta, Scale};
 
 /// Loads TPC-H, or takes what an earlier load left.
@@ -39,19 +40,42 @@ pub fn load(lab: &Lab, sut: &System, data: &TpchData, existing: OnExisting) -> R
 fn taken(meta: Meta, asked: Option<Scale>) -> Result<Meta> {
     match asked.filter(|&asked| asked != meta.scale) {
         None => Ok(meta),
-        Some(asked) => Err(Error::refused(format!(
-            "the database holds TPC-H at {}, not {asked}: leave out --scale to use it, or reload with --replace",
-            meta.describe()
-        ))),
+        Some(asked) => Err(Refusal::Differs {
+            holds: format!("TPC-H at {}", meta.describe()),
+            described: asked.to_string(),
+            setting: "scale",
+            own: true,
+        })?,
     }
 }
 
-/// Checks the data, and the answers to the queries.
-pub(crate) fn check(lab: &Lab, sut: &System) -> Result<Vec<CheckResult>> {
-    Ok(tpch::check(
-        &sut.schema()?,
-        sut.server.connect()?,
-        &lab.stop,
-        &mut |what| lab.tell(Event::Step(&format!("checking {what} …"))),
-    )?)
+/// Replaces a share of the orders by refresh pairs, in tables that no other session uses meanwhile.
+///
+/// # Errors
+/// No tables; refresh sets that are used up; a signal.
+pub fn age(lab: &Lab, sut: &System, share: f64) -> Result<Aged> {
+    let (schema, mut client) = (sut.schema()?, sut.server.connect()?);
+    let holder = sut.server.connect()?;
+    let _hold = hold(
+        holder,
+        tpch::MARKER,
+        &schema,
+        Share::Exclusive,
+        "tenbin age",
+    )?;
+    let aged = age::age(&schema, &mut client, share, &lab.stop, &mut |done, of| {
+        lab.tell(Event::Replacing { done, of });
+    });
+    lab.tell(Event::Done);
+    Ok(aged?)
+}
+
+/// Checks of the data, and of the answers to the queries.
+#[must_use]
+pub fn checks() -> Checks {
+    Checks::new(|lab, sut| {
+        let mut tell = |what: &str| lab.tell(Event::Step(&format!("checking {what} …")));
+        let client = sut.server.connect()?;
+        Ok(tpch::check(&sut.schema()?, client, &lab.stop, &mut tell)?)
+    })
 }

@@ -2,21 +2,27 @@
 
 use super::TpchSpec;
 use crate::run::{Drivable, Head, Judge, Judged, Measurement, database_size, watch};
-use crate::workload::{Dataset, OnExisting, Recipe};
-use crate::{Error, Event, Lab, LoadSpec, Needs, Result, System, WatchSpec};
+use crate::workload::{Dataset, OnExisting, Prepared, Recipe, Spec};
+use crate::{Error, Event, Lab, LoadSpec, Needs, Refusal, Result, System, WatchSpec};
 use postgres::NoTls;
-use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime};
-use tenbin_record::result::{
-    AuditItem, Driver, RunResult, Throughput, Times, Transaction, Verdict,
-};
-use tenbin_record::run::{Kind, RunInfo, Workload};
+use tenbin_record::result::{Driver, RunResult, Throughput, Times, Transaction};
+use tenbin_record::run::RunInfo;
 use tenbin_record::tpch::{self as record, Execution, Tpch};
 use tenbin_record::{Observation, RunWriter, time};
 use tenbin_workload::load::{Hold, Share, hold};
 use tenbin_workload::tpch::test::{self, Executed, Test, TestOptions, Tested, What};
-use tenbin_workload::tpch::{self, metric};
-use tenbin_workload::tpch::{QUERIES, Scale};
+use tenbin_workload::tpch::{self, Meta, QUERIES, metric};
+
+impl Spec for TpchSpec {
+    fn name(&self) -> &'static str {
+        "tpch"
+    }
+
+    fn recipe<'a>(&'a self, _: &LoadSpec) -> Result<Box<dyn Recipe + 'a>> {
+        Ok(Box::new(self))
+    }
+}
 
 impl Recipe for &TpchSpec {
     fn needs(&self, _: &LoadSpec) -> Result<Needs> {
@@ -27,25 +33,17 @@ impl Recipe for &TpchSpec {
     }
 
     fn load(&self, lab: &Lab, sut: &System, _: &LoadSpec, existing: OnExisting) -> Result<Dataset> {
-        super::load(lab, sut, &self.data, existing).map(Dataset::Tpch)
+        super::load(lab, sut, &self.data, existing).map(Dataset::new)
     }
 
-    fn prepare(
-        &self,
-        sut: &System,
-        load: &LoadSpec,
-        loaded: &mut Dataset,
-    ) -> Result<Box<dyn Drivable>> {
-        let Dataset::Tpch(meta) = loaded else {
-            return Err(Error::OtherData("tpch"));
-        };
-        let seed = u32::try_from(load.seed)
-            .map_err(|_| Error::refused(format!("{}: a seed of TPC-H has 32 bits", load.seed)))?;
-        Ok(Box::new(Tests(TestOptions {
+    fn prepare(&self, sut: &System, load: &LoadSpec, loaded: &mut Dataset) -> Result<Prepared> {
+        let meta: &Meta = loaded.of("tpch")?;
+        let seed = u32::try_from(load.seed).map_err(|_| Refusal::Seed(load.seed))?;
+        Ok(Prepared(Box::new(Tests(TestOptions {
             schema: sut.schema()?,
             streams: self.streams(meta.scale),
             seed,
-        })))
+        }))))
     }
 }
 
@@ -130,7 +128,8 @@ impl Judge for Ran {
             command_line: head.lab.command_line.clone(),
         };
         let observation = self.watched.observation;
-        let result = result(&tested, &options, measured_s);
+        let workload = tpch::describe(&tested.meta, options.streams);
+        let result = result(&tested, &options, workload.metric.name.clone(), measured_s);
         Judged {
             checks: None,
             lost: false,
@@ -140,47 +139,13 @@ impl Judge for Ran {
             hold: Some(self.hold),
             run: head.run(
                 info,
-                describe(&tested, &options),
+                workload,
                 driver(&options, &observation),
                 result,
                 observation,
                 self.database_size_bytes,
             ),
         }
-    }
-}
-
-/// Queries and refresh functions in the order in which they are shown.
-fn kinds() -> impl Iterator<Item = What> {
-    (1..=QUERIES)
-        .map(What::Query)
-        .chain([What::Insert, What::Delete])
-}
-
-fn describe(tested: &Tested, options: &TestOptions) -> Workload {
-    let meta = &tested.meta;
-    let kind = |what: What| Kind {
-        name: what.to_string(),
-        share_percent: None,
-        deferred: false,
-        p90_limit_s: None,
-    };
-    Workload {
-        name: "tpch".to_owned(),
-        scale: meta.scale.factor(),
-        kinds: kinds().map(kind).collect(),
-        mix: "streams in the orders of appendix A".to_owned(),
-        pacing: "none".to_owned(),
-        procedures: false,
-        isolation: "read committed".to_owned(),
-        parameters: BTreeMap::from([
-            (
-                "streams".to_owned(),
-                options.streams.unwrap_or(0).to_string(),
-            ),
-            ("foreign_keys".to_owned(), meta.foreign_keys.to_string()),
-            ("refresh_sets_before".to_owned(), meta.inserted.to_string()),
-        ]),
     }
 }
 
@@ -194,21 +159,13 @@ fn driver(options: &TestOptions, observation: &Observation) -> Driver {
         threads: sessions,
         cpu_user_s: cpu.user_s,
         cpu_system_s: cpu.system_s,
-        rss_max_bytes: rss_max_bytes(),
+        rss_max_bytes: tenbin_rte::rss_max_bytes(),
         connections_opened: u64::from(options.streams.map_or(1, |streams| streams + 2)),
         ..Driver::default()
     }
 }
 
-/// Largest resident memory of this process; 0 where `/proc` does not say.
-fn rss_max_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = peak.and_then(|rest| rest.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
-}
-
-fn result(tested: &Tested, options: &TestOptions, measured_s: f64) -> RunResult {
+fn result(tested: &Tested, options: &TestOptions, metric: String, measured_s: f64) -> RunResult {
     let figures = figures(tested, options);
     let of = |what: What| {
         let times = tested.executed.iter().filter(|one| one.what == what);
@@ -216,22 +173,17 @@ fn result(tested: &Tested, options: &TestOptions, measured_s: f64) -> RunResult 
     };
     RunResult {
         throughput: Throughput {
-            metric: match figures.qphh {
-                Some(_) => "QphH, derived".to_owned(),
-                None => "Power, derived".to_owned(),
-            },
+            metric,
             value: figures.qphh.unwrap_or(figures.power),
             why_unqualified: None,
             transactions_per_s: tested.executed.len() as f64 / measured_s,
         },
-        transactions: kinds().map(|what| (what.to_string(), of(what))).collect(),
-        deferred: BTreeMap::new(),
-        missed: 0,
-        menu_ms: None,
-        audit: audit(tested.meta.scale, options),
+        transactions: tpch::kinds()
+            .map(|what| (what.to_string(), of(what)))
+            .collect(),
+        audit: tpch::audit(tested.meta.scale, options.streams),
         tpch: Some(figures),
-        checks: Vec::new(),
-        checks_unfinished: None,
+        ..RunResult::default()
     }
 }
 
@@ -300,38 +252,4 @@ fn transaction(mut times_ms: Vec<f64>) -> Transaction {
         response_ms: Times::of(count, mean, most, quantile),
         ..Transaction::default()
     }
-}
-
-/// What of the standard's rules a run keeps by its nature or by its arguments.
-fn audit(scale: Scale, options: &TestOptions) -> Vec<AuditItem> {
-    let item =
-        |id: &str, title: &str, kept: bool, measured: String, required: String, note: &str| {
-            AuditItem {
-                id: id.to_owned(),
-                title: title.to_owned(),
-                verdict: if kept { Verdict::Pass } else { Verdict::Skip },
-                measured,
-                required,
-                note: (!kept).then(|| note.to_owned()),
-            }
-        };
-    let (streams, least) = (options.streams.unwrap_or(0), scale.streams());
-    vec![
-        item(
-            "scale",
-            "Scale factor (clause 4.1.3.1)",
-            scale.is_standard(),
-            scale.to_string(),
-            "1, 10, 30, 100, 300, 1000, …".to_owned(),
-            "a scale for trying out",
-        ),
-        item(
-            "streams",
-            "Query streams (clause 5.3.4)",
-            streams >= least,
-            streams.to_string(),
-            format!("at least {least}"),
-            "fewer were asked for",
-        ),
-    ]
 }

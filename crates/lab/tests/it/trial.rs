@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
-use tenbin_lab::{Checks, Dataset, Error, Event, Lab, Listener, OnExisting, System, Trial};
+use tenbin_lab::{Dataset, Error, Event, Lab, Listener, OnExisting, Spec, System, Trial, bank};
 use tenbin_record::{Check, Outcome, RunDir, RunWriter, Verdict};
 use tenbin_workload::bank::Design;
 
@@ -112,9 +112,9 @@ pub(crate) fn drive(
     let prepared = plan.prepare(sut, loaded).unwrap();
     let measurement = prepared.drive(lab, sut, trial.watch, &writer).unwrap();
     let mut judged = measurement.judge(lab, sut, "one", trial.load.seed, writer.path());
-    let checks = judged.checks.filter(|_| check);
+    let checks = judged.checks.clone().filter(|_| check);
     if let Some(checks) = checks {
-        judged.amend(lab.check(sut, checks)).unwrap();
+        judged.amend(lab.check(sut, &checks)).unwrap();
     }
     judged.save(lab, &mut writer).unwrap();
     let finished = judged.finish(writer, Ok(()));
@@ -156,12 +156,12 @@ fn one_load_serves_many_trials_and_each_phase_runs_alone() {
         of_first + of_second + of_third
     );
 
-    let alone = Checks::Bank(Design::Pgbench, None);
-    assert!(passed(&lab.check(&sut, alone).unwrap()));
+    let alone = bank::checks(Design::Pgbench, None);
+    assert!(passed(&lab.check(&sut, &alone).unwrap()));
     client
         .batch_execute("UPDATE pgbench_tellers SET tbalance = tbalance + 1 WHERE tid = 1")
         .unwrap();
-    assert!(!passed(&lab.check(&sut, alone).unwrap()));
+    assert!(!passed(&lab.check(&sut, &alone).unwrap()));
     sut.close().unwrap();
 }
 
@@ -184,7 +184,7 @@ fn what_a_workload_does_not_have_is_refused_before_there_is_a_server() {
         (
             r#"{"tpca": {}}"#,
             r#"{"connections": 0}"#,
-            "--connections 0",
+            "at least one connection",
         ),
         (
             r#"{"script": {"scripts": [{"builtin": "select-only"}]}}"#,

@@ -140,10 +140,10 @@ fn other_versions_and_damage_are_told_apart() {
         fs::write(&path, text).unwrap();
         RunDir::open(home.path()).unwrap_err().to_string()
     };
-    let newer = open(&sample::RUN.replace("tenbin.run/1", "tenbin.run/2"));
+    let older = open(&sample::RUN.replace("tenbin.run/2", "tenbin.run/1"));
     assert!(
-        newer.contains(r#"holds schema "tenbin.run/2", this tenbin reads "tenbin.run/1""#),
-        "{newer}"
+        older.contains(r#"holds schema "tenbin.run/1", this tenbin reads "tenbin.run/2""#),
+        "{older}"
     );
     let cut = open(&sample::RUN[..sample::RUN.len() / 2]);
     assert!(cut.contains("is damaged: EOF while parsing"), "{cut}");

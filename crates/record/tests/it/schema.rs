@@ -20,7 +20,7 @@ fn a_written_run_is_valid_and_changed_ones_are_not() {
         .collect();
     assert!(errors.is_empty(), "{errors:?}");
     let changes = [
-        ("/schema", json!("tenbin.run/2")),
+        ("/schema", json!("tenbin.run/1")),
         ("/run/seed", json!(-1)),
         ("/server/settings/fsync", json!("on")),
         ("/result/throughput", json!(null)),

@@ -118,7 +118,7 @@ pub(crate) fn frequencies(run: &Run) -> Vec<Figure> {
             response(times.p90),
             response(times.max)
         );
-        (to_ms > 0.0).then(|| distribution.figure(words::kind(&about.name), description))
+        (to_ms > 0.0).then(|| distribution.figure(about.title.clone(), description))
     };
     words::kinds(run).into_iter().filter_map(figure).collect()
 }
@@ -140,7 +140,7 @@ pub(crate) fn think_times(run: &Run) -> Vec<Figure> {
             response(times.mean),
             response(times.max)
         );
-        (to_ms > 0.0).then(|| distribution.figure(words::kind(&about.name), description))
+        (to_ms > 0.0).then(|| distribution.figure(about.title.clone(), description))
     };
     words::kinds(run).into_iter().filter_map(figure).collect()
 }

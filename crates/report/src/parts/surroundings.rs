@@ -3,7 +3,6 @@
 use super::observed::none;
 use crate::format::{bytes, count, counted, decimal, duration, response, significant};
 use crate::table::{Cell, Table, numbers, verbatim, words};
-use crate::words::scale;
 use tenbin_record::Run;
 use tenbin_record::observation::Observation;
 use tenbin_record::run::{Server, Setting};
@@ -182,7 +181,7 @@ fn run_facts(run: &Run) -> Vec<Fact> {
             format!(
                 "{}, {}, mix by {}, pacing {}, {body}, {}",
                 workload.name,
-                scale(run),
+                workload.scale_text,
                 workload.mix,
                 workload.pacing,
                 workload.isolation

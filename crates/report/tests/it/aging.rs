@@ -8,12 +8,12 @@ use tenbin_record::run::Tenbin;
 use tenbin_record::trace::{Device, Flow};
 use tenbin_report::{aging_html, aging_terminal};
 use tenbin_study::aging::{
-    AGING_SCHEMA, Aging, Caches, Databases, Mode, NAME, Query, Side, StudyInfo, Trial, effects,
-    relations,
+    AGING_SCHEMA, Aging, AgingTrial, Caches, Databases, Mode, NAME, Query, Side, StudyInfo,
+    effects, relations,
 };
 
 /// Two pairs whose figures are the source's, a hundredth of them; the second a little slower.
-fn trials() -> Vec<Trial> {
+fn trials() -> Vec<AgingTrial> {
     let figures = |query: Query, side: Side| match (query, side) {
         (Query::A, Side::Fresh) => (6.95, 7_040, 922_000_000, 73_000_000),
         (Query::A, Side::Aged) => (12.81, 13_400, 1_750_000_000, 1_740_000_000),
@@ -35,7 +35,7 @@ fn trials() -> Vec<Trial> {
             sequential: 0,
             seek_sectors,
         };
-        trials.push(Trial {
+        trials.push(AgingTrial {
             pair,
             query,
             mode,

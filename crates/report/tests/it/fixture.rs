@@ -12,7 +12,8 @@ use tenbin_record::result::{
     Throughput, Timeline, TimelineKind, Times, Transaction, Verdict,
 };
 use tenbin_record::run::{
-    Build, Disk, Host, Kind, Placement, RunInfo, Server, Setting, Tenbin, Workload,
+    Build, Disk, Host, Kind, Metric, Placement, QualifiedMetric, RunInfo, Server, Setting, Tenbin,
+    Workload,
 };
 use tenbin_record::samples::{CPU, LSN_BYTES, SYSTEM_S, USER_S, WAL};
 use tenbin_record::{RUN_SCHEMA, Run, SampleReader, SampleRow, SampleWriter};
@@ -620,14 +621,28 @@ pub(crate) fn run() -> Run {
         },
         workload: Workload {
             name: "tpcc".into(),
+            title: "TPC-C-derived load".into(),
+            nature: "derived from TPC-C".into(),
             scale: 2.0,
+            scale_text: "2 warehouses".into(),
+            metric: Metric {
+                name: "NOPM".into(),
+                counts: "New-Orders a minute".into(),
+                kind: Some("new_order".into()),
+                period_s: 60.0,
+                qualified: Some(QualifiedMetric {
+                    name: "tpmC".into(),
+                    rules: vec!["mix.".into()],
+                }),
+            },
+            indexed: true,
             kinds: KINDS
                 .iter()
                 .map(|(name, share, _, _)| Kind {
-                    name: (*name).into(),
                     share_percent: Some(*share),
                     deferred: *name == "delivery",
                     p90_limit_s: Some(if *name == "stock_level" { 20.0 } else { 5.0 }),
+                    ..Kind::new(*name)
                 })
                 .collect(),
             mix: "deck".into(),

@@ -2,7 +2,7 @@ use crate::fixture::{bad_run, empty_run, run, samples, stacks, timeline};
 use scraper::{ElementRef, Html, Selector};
 use std::collections::BTreeMap;
 use tenbin_record::result::Heartbeat;
-use tenbin_record::run::Setting;
+use tenbin_record::run::{Kind, Metric, Setting};
 use tenbin_record::{Run, SampleReader};
 use tenbin_report::html;
 
@@ -278,9 +278,10 @@ fn one_transaction_is_enough_for_every_chart() {
 #[test]
 fn a_workload_without_new_orders_is_charted_whole() {
     let mut run = run();
-    run.workload.name = "tpcb".into();
-    run.workload.kinds.truncate(1);
-    run.workload.kinds[0].name = "tpcb".into();
+    run.workload.nature = "derived from TPC-B".into();
+    run.workload.scale_text = "scale 2".into();
+    run.workload.metric = Metric::default();
+    run.workload.kinds = vec![Kind::new("tpcb")];
     let transaction = run.result.transactions.remove("new_order").unwrap();
     run.result.transactions = [("tpcb".to_owned(), transaction)].into();
     run.timeline = timeline(-10, 60, &[("tpcb", 100.0, 40_000, 1.0)]);
@@ -477,9 +478,9 @@ fn a_driver_that_stood_still_is_named_in_the_verdict() {
 
 #[test]
 fn a_large_table_that_is_read_sequentially_is_named_in_the_verdict() {
-    let scanned = |workload: &str, scans, rows| {
+    let scanned = |indexed, scans, rows| {
         let mut run = run();
-        run.workload.name = workload.into();
+        run.workload.indexed = indexed;
         let counters = BTreeMap::from([
             ("pg_stat_user_tables.seq_scan".into(), scans),
             ("pg_stat_user_tables.seq_tup_read".into(), rows),
@@ -492,7 +493,7 @@ fn a_large_table_that_is_read_sequentially_is_named_in_the_verdict() {
         assert!(!page.contains("read public.stock"));
         page.contains("the server read public.new_order 830 times (14,900,000 rows) sequentially")
     };
-    assert!(scanned("tpcc", 830.0, 14_900_000.0));
+    assert!(scanned(true, 830.0, 14_900_000.0));
     // As many scans of a table with two rows are what is expected, and a script's plans are its own.
-    assert!(!scanned("tpcc", 830.0, 1660.0) && !scanned("mine.sql", 830.0, 14_900_000.0));
+    assert!(!scanned(true, 830.0, 1660.0) && !scanned(false, 830.0, 14_900_000.0));
 }

@@ -1,5 +1,6 @@
 use crate::fixture::{bad_run, empty_run, run};
 use std::path::Path;
+use tenbin_record::run::{Kind, Metric};
 use tenbin_report::{markdown, terminal, terminal_checks};
 
 fn shown(run: &tenbin_record::Run) -> String {
@@ -94,22 +95,6 @@ fn what_never_came_back_is_told() {
 }
 
 #[test]
-fn scripts_are_named_or_counted() {
-    let mut run = run();
-    run.workload.name = "script".into();
-    let several = format!("under a load of {} scripts", run.workload.kinds.len());
-    let joined = |run: &_| shown(run).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(joined(&run).contains(&several), "{}", joined(&run));
-    run.workload.kinds.truncate(1);
-    run.workload.kinds[0].name = "mine.sql".into();
-    assert!(
-        joined(&run).contains("under a load of mine.sql: "),
-        "{}",
-        joined(&run)
-    );
-}
-
-#[test]
 fn single_commands_are_shown_with_their_share() {
     use tenbin_record::result::{Statement, Times};
     let mut run = run();
@@ -150,16 +135,20 @@ fn a_script_in_an_open_loop_is_told_in_plain_words() {
     let mut run = run();
     run.workload.pacing = "open loop, 500 a second".into();
     run.result.audit.truncate(1);
-    run.workload.kinds.truncate(1);
     let measured = run.result.transactions.remove("new_order").unwrap();
-    run.workload.kinds[0].name = "mine.sql".into();
+    run.workload.nature = "of mine.sql".into();
+    run.workload.metric = Metric::default();
+    run.workload.kinds = vec![Kind {
+        title: "mine.sql".into(),
+        ..Kind::new("mine.sql")
+    }];
     run.result.transactions = [("mine.sql".to_owned(), measured)].into();
     let text = shown(&run);
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for told in [
         "in an open loop, 500 a second",
         "1 of 1 applicable rule passed",
-        "mine.sql",
+        "under a load of mine.sql: ",
     ] {
         assert!(words.contains(told), "{told}: {text}");
     }

@@ -1,12 +1,12 @@
 //! From trials to what aging does.
 
-use super::{Effect, Figure, MeanReads, Mode, Query, RelationEffect, Side, Trial, source};
+use super::{AgingTrial, Effect, Figure, MeanReads, Mode, Query, RelationEffect, Side, source};
 use std::collections::{BTreeMap, BTreeSet};
 use tenbin_stats::{CONFIDENCE, mean};
 
 /// Every figure of every query and mode that has a whole pair. A trial without its partner does not count.
 #[must_use]
-pub fn effects(trials: &[Trial]) -> Vec<Effect> {
+pub fn effects(trials: &[AgingTrial]) -> Vec<Effect> {
     let mut effects = Vec::new();
     for (mode, query) in combinations() {
         let pairs = pairs(trials, mode, query);
@@ -20,7 +20,7 @@ pub fn effects(trials: &[Trial]) -> Vec<Effect> {
 
 /// What each relation contributes, most bytes first within a query and a mode.
 #[must_use]
-pub fn relations(trials: &[Trial]) -> Vec<RelationEffect> {
+pub fn relations(trials: &[AgingTrial]) -> Vec<RelationEffect> {
     let mut found = Vec::new();
     for (mode, query) in combinations() {
         let pairs = pairs(trials, mode, query);
@@ -52,8 +52,8 @@ fn combinations() -> impl Iterator<Item = (Mode, Query)> {
 }
 
 /// Fresh and aged trials of the same pair.
-fn pairs(trials: &[Trial], mode: Mode, query: Query) -> Vec<(&Trial, &Trial)> {
-    let mut by_pair: BTreeMap<u32, [Option<&Trial>; 2]> = BTreeMap::new();
+fn pairs(trials: &[AgingTrial], mode: Mode, query: Query) -> Vec<(&AgingTrial, &AgingTrial)> {
+    let mut by_pair: BTreeMap<u32, [Option<&AgingTrial>; 2]> = BTreeMap::new();
     let of = trials
         .iter()
         .filter(|trial| trial.mode == mode && trial.query == query);
@@ -67,7 +67,12 @@ fn pairs(trials: &[Trial], mode: Mode, query: Query) -> Vec<(&Trial, &Trial)> {
     whole.collect()
 }
 
-fn effect(pairs: &[(&Trial, &Trial)], mode: Mode, query: Query, figure: Figure) -> Effect {
+fn effect(
+    pairs: &[(&AgingTrial, &AgingTrial)],
+    mode: Mode,
+    query: Query,
+    figure: Figure,
+) -> Effect {
     let fresh: Vec<f64> = pairs.iter().map(|(fresh, _)| figure.of(fresh)).collect();
     let aged: Vec<f64> = pairs.iter().map(|(_, aged)| figure.of(aged)).collect();
     let geometric = |values: &[f64]| {
@@ -90,7 +95,7 @@ fn effect(pairs: &[(&Trial, &Trial)], mode: Mode, query: Query, figure: Figure) 
     }
 }
 
-fn reads<'a>(trials: impl ExactSizeIterator<Item = &'a Trial>, name: &str) -> MeanReads {
+fn reads<'a>(trials: impl ExactSizeIterator<Item = &'a AgingTrial>, name: &str) -> MeanReads {
     let count = trials.len() as f64;
     let mut sum = MeanReads::default();
     for flow in trials.filter_map(|trial| trial.relations.get(name)) {
@@ -106,14 +111,14 @@ mod tests {
     use super::*;
     use tenbin_record::trace::Flow;
 
-    fn trial(pair: u32, query: Query, side: Side, time_s: f64, bytes: u64) -> Trial {
+    fn trial(pair: u32, query: Query, side: Side, time_s: f64, bytes: u64) -> AgingTrial {
         let reads = Flow {
             count: bytes / 8192,
             bytes,
             sequential: 0,
             seek_sectors: bytes * 2,
         };
-        Trial {
+        AgingTrial {
             pair,
             query,
             mode: Mode::Serial,

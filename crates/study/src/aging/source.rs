@@ -2,9 +2,6 @@
 
 use super::{Figure, Published, Query};
 
-/// The source's scale factor.
-pub const SOURCE_SCALE: u64 = 100;
-
 /// Sections 2.2 and 2.4 of the source.
 pub(super) fn published(query: Query, figure: Figure) -> Published {
     let (fresh, aged, ratio) = match (query, figure) {

@@ -1,9 +1,10 @@
 //! What the command line says about the bank and those who move its money.
 
 use super::load::ClientArgs;
+use super::{DriveArgs, Driven, ViaArgs};
 use clap::{Args, ValueEnum};
 use tenbin_lab::bank::{MixSpec, PgbenchData, Ratio, TableSpec, TpcaData, TpcaSpec, TpcbSpec};
-use tenbin_lab::{LoadSpec, Pacing, WorkloadSpec};
+use tenbin_lab::{Pacing, WorkloadSpec};
 use tenbin_workload::bank::PartitionMethod;
 use tenbin_workload::tpcb::Form;
 
@@ -113,10 +114,10 @@ pub(crate) struct TpcaLoadArgs {
 
 /// Where randomness starts.
 #[derive(Args, Debug, Clone)]
-pub(crate) struct SeedArgs {
+struct SeedArgs {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value = "42")]
-    pub(crate) seed: u64,
+    seed: u64,
 }
 
 /// How TPC-B is driven.
@@ -133,6 +134,10 @@ pub(crate) struct TpcbDriveArgs {
     pipeline: bool,
     #[command(flatten)]
     client: ClientArgs,
+    #[command(flatten)]
+    seed: SeedArgs,
+    #[command(flatten)]
+    via: ViaArgs,
 }
 
 /// pgbench's built-in scripts.
@@ -167,6 +172,10 @@ pub(crate) struct TpcaDriveArgs {
     pacing: Pacing,
     #[command(flatten)]
     client: ClientArgs,
+    #[command(flatten)]
+    seed: SeedArgs,
+    #[command(flatten)]
+    via: ViaArgs,
 }
 
 /// How the mix is driven.
@@ -192,6 +201,10 @@ pub(crate) struct MixDriveArgs {
     pipeline: bool,
     #[command(flatten)]
     client: ClientArgs,
+    #[command(flatten)]
+    seed: SeedArgs,
+    #[command(flatten)]
+    via: ViaArgs,
 }
 
 impl PgbenchArgs {
@@ -215,34 +228,30 @@ impl TpcaLoadArgs {
     }
 }
 
-/// How a workload of the bank is driven on the data that `L` says.
-pub(crate) trait DriveArgs<L> {
-    /// The workload, and the load.
-    fn spec(&self, load: &L, seed: u64) -> (WorkloadSpec, LoadSpec);
-}
-
 impl DriveArgs<PgbenchArgs> for TpcbDriveArgs {
-    fn spec(&self, load: &PgbenchArgs, seed: u64) -> (WorkloadSpec, LoadSpec) {
+    fn spec(&self, load: &PgbenchArgs) -> Driven {
         let spec = TpcbSpec {
             data: load.data(),
             form: self.form.into(),
             pipeline: self.pipeline,
         };
-        let load = self.client.spec(seed, Some(self.terminals), None);
-        (WorkloadSpec::Tpcb(spec), load)
+        let load = self.client.spec(self.seed.seed, Some(self.terminals), None);
+        (WorkloadSpec::Tpcb(spec), load, self.via.via)
     }
 }
 
 impl DriveArgs<TpcaLoadArgs> for TpcaDriveArgs {
-    fn spec(&self, load: &TpcaLoadArgs, seed: u64) -> (WorkloadSpec, LoadSpec) {
+    fn spec(&self, load: &TpcaLoadArgs) -> Driven {
         let spec = TpcaSpec { data: load.data() };
-        let load = self.client.spec(seed, self.terminals, Some(self.pacing));
-        (WorkloadSpec::Tpca(spec), load)
+        let load = self
+            .client
+            .spec(self.seed.seed, self.terminals, Some(self.pacing));
+        (WorkloadSpec::Tpca(spec), load, self.via.via)
     }
 }
 
 impl DriveArgs<PgbenchArgs> for MixDriveArgs {
-    fn spec(&self, load: &PgbenchArgs, seed: u64) -> (WorkloadSpec, LoadSpec) {
+    fn spec(&self, load: &PgbenchArgs) -> Driven {
         let spec = MixSpec {
             data: load.data(),
             statements: self.statements,
@@ -251,8 +260,8 @@ impl DriveArgs<PgbenchArgs> for MixDriveArgs {
             zipf: self.zipf,
             pipeline: self.pipeline,
         };
-        let load = self.client.spec(seed, Some(self.terminals), None);
-        (WorkloadSpec::Mix(spec), load)
+        let load = self.client.spec(self.seed.seed, Some(self.terminals), None);
+        (WorkloadSpec::Mix(spec), load, self.via.via)
     }
 }
 

@@ -14,3 +14,13 @@ pub(crate) use load::OutputArgs;
 pub(crate) use script::ScriptArgs;
 pub(crate) use server::{EmbeddedArgs, SetupArgs, SourceArgs, WhichArgs};
 pub(crate) use via::ViaArgs;
+
+use tenbin_lab::{LoadSpec, ViaSpec, WorkloadSpec};
+
+/// A workload, its load, and the pooler before it.
+pub(crate) type Driven = (WorkloadSpec, LoadSpec, Option<ViaSpec>);
+
+/// How a workload is driven on the data that `L` says.
+pub(crate) trait DriveArgs<L> {
+    fn spec(&self, load: &L) -> Driven;
+}

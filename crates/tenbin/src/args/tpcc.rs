@@ -1,9 +1,10 @@
 //! What the command line says about TPC-C, and what follows from it.
 
 use super::load::ClientArgs;
+use super::{DriveArgs, Driven, ViaArgs};
 use clap::Args;
 use tenbin_lab::tpcc::{TpccData, TpccSpec};
-use tenbin_lab::{LoadSpec, Pacing, WorkloadSpec};
+use tenbin_lab::{Pacing, WorkloadSpec};
 
 /// What is loaded; fixed by the data once they are there.
 #[derive(Args, Debug, Clone)]
@@ -33,7 +34,7 @@ pub(crate) struct LoadArgs {
 
 /// How it is driven.
 #[derive(Args, Debug, Clone)]
-pub(crate) struct DriveArgs {
+pub(crate) struct TpccDriveArgs {
     /// Terminals, spread evenly over the warehouses [default: 10 a warehouse]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     terminals: Option<u32>,
@@ -48,6 +49,8 @@ pub(crate) struct DriveArgs {
     weights: Option<Weights>,
     #[command(flatten)]
     client: ClientArgs,
+    #[command(flatten)]
+    via: ViaArgs,
 }
 
 /// Weights in the order of the kinds.
@@ -69,9 +72,8 @@ impl LoadArgs {
     }
 }
 
-impl DriveArgs {
-    /// The workload on these data, and the load.
-    pub(crate) fn spec(&self, load: &LoadArgs) -> (WorkloadSpec, LoadSpec) {
+impl DriveArgs<LoadArgs> for TpccDriveArgs {
+    fn spec(&self, load: &LoadArgs) -> Driven {
         let spec = TpccSpec {
             data: load.data(),
             procedures: self.procedures,
@@ -80,7 +82,7 @@ impl DriveArgs {
         let load = self
             .client
             .spec(load.seed, self.terminals, Some(self.pacing));
-        (WorkloadSpec::Tpcc(spec), load)
+        (WorkloadSpec::Tpcc(spec), load, self.via.via)
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the command line says about TPC-H.
 
+use super::{DriveArgs, Driven};
 use clap::Args;
 use tenbin_lab::tpch::{TpchData, TpchSpec};
 use tenbin_lab::{LoadSpec, WorkloadSpec};
@@ -48,9 +49,8 @@ impl LoadArgs {
     }
 }
 
-impl TestArgs {
-    /// The workload on these data, and the load.
-    pub(crate) fn spec(&self, load: &LoadArgs) -> (WorkloadSpec, LoadSpec) {
+impl DriveArgs<LoadArgs> for TestArgs {
+    fn spec(&self, load: &LoadArgs) -> Driven {
         let spec = TpchSpec {
             data: load.data(),
             streams: self.streams,
@@ -60,6 +60,6 @@ impl TestArgs {
             seed: self.seed.into(),
             ..LoadSpec::default()
         };
-        (WorkloadSpec::Tpch(spec), load)
+        (WorkloadSpec::Tpch(spec), load, None)
     }
 }

@@ -1,13 +1,11 @@
 //! `tenbin age`: data replaced the way years of use would.
 
 use crate::exit::{Answer, Result};
-use crate::live::{Live, bar};
 use crate::screen::open_dsn;
 use crate::units::bytes;
 use indicatif::HumanCount;
-use tenbin_workload::load::{Share, hold};
-use tenbin_workload::tpch::MARKER;
-use tenbin_workload::tpch::age::{self, Aged, TableState};
+use tenbin_lab::tpch;
+use tenbin_workload::tpch::age::{Aged, TableState};
 
 /// Replace a share of TPC-H's orders by refresh pairs, vacuum, and show the effect
 #[derive(clap::Args)]
@@ -33,33 +31,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result {
     let (lab, sut) = open_dsn(&args.dsn, args.json)?;
-    let mut live = Live::new(args.json);
-    let (schema, mut client) = (sut.schema()?, sut.server.connect()?);
-    let client_of_lock = sut.server.connect()?;
-    let _hold = hold(
-        client_of_lock,
-        MARKER,
-        &schema,
-        Share::Exclusive,
-        "tenbin age",
-    )?;
-    let aged = age::age(
-        &schema,
-        &mut client,
-        args.share,
-        &lab.stop,
-        &mut |done, of| {
-            let show = || {
-                let share = done as f64 / of as f64;
-                match done {
-                    _ if done == of => "vacuuming …".to_owned(),
-                    _ => format!("replacing {} set {} of {of}", bar(share), done + 1),
-                }
-            };
-            live.show(show, show);
-        },
-    )?;
-    live.clear();
+    let aged = tpch::age(&lab, &sut, args.share)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&aged)?);
     } else {

@@ -3,7 +3,7 @@
 use crate::exit::{Answer, Result};
 use crate::screen::open_dsn;
 use clap::{Parser, Subcommand};
-use tenbin_lab::Checks;
+use tenbin_lab::{bank, tpcc, tpch};
 use tenbin_record::{Check, Verdict};
 use tenbin_workload::bank::Design;
 
@@ -51,13 +51,13 @@ struct What {
 
 pub(crate) fn run(args: &Args) -> Result {
     let (checks, what) = match &args.workload {
-        Workload::Tpcc(what) => (Checks::Tpcc, what),
-        Workload::Tpcb(what) => (Checks::Bank(Design::Pgbench, None), what),
-        Workload::Tpca(what) => (Checks::Bank(Design::TpcA, None), what),
-        Workload::Tpch(what) => (Checks::Tpch, what),
+        Workload::Tpcc(what) => (tpcc::checks(), what),
+        Workload::Tpcb(what) => (bank::checks(Design::Pgbench, None), what),
+        Workload::Tpca(what) => (bank::checks(Design::TpcA, None), what),
+        Workload::Tpch(what) => (tpch::checks(), what),
     };
     let (lab, sut) = open_dsn(&what.dsn, what.json)?;
-    print(&lab.check(&sut, checks)?, what.json)
+    print(&lab.check(&sut, &checks)?, what.json)
 }
 
 /// Prints the findings, as JSON if so asked, and answers whether all is well.

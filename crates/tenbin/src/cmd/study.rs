@@ -1,11 +1,12 @@
 //! `tenbin study`: experiments of the sources, done again.
 
-use crate::aging::{self, Plan};
+use crate::aging;
 use crate::args::{EmbeddedArgs, SourceArgs};
 use crate::exit::Result;
 use clap::Subcommand;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use tenbin_lab::aging::AgingSpec;
 use tenbin_workload::tpch::Scale;
 
 /// Repeat a published experiment, and compare its figures with this machine's
@@ -81,15 +82,13 @@ pub(crate) fn run(args: &Args) -> Result {
     let Action::Run(RunArgs {
         study: Study::Aging(args),
     }) = &args.action;
-    aging::check(args.pairs, args.share)?;
-    let done = aging::run(&Plan {
+    let spec = AgingSpec {
         scale: args.scale,
         share: args.share,
         pairs: args.pairs,
         server: args.setup.spec(args.source.programs())?,
-        out: args.out.clone(),
-        quiet: args.json,
-    })?;
+    };
+    let done = aging::run(&spec, args.out.as_deref(), args.json)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&done.study)?);
     } else {

@@ -107,7 +107,7 @@ impl Laboratory {
     }
 
     fn tpcb(&self, tpcb: &Tpcb) -> (Vec<String>, Vec<&'static str>) {
-        let (driven, broken) = self.drive(tpcb, &unpaced(), tpcb.form.ran(), Tpcb::told);
+        let (driven, broken) = self.drive(tpcb, &unpaced(), tpcb.form.ran(), Tpcb::expected);
         let kind = &driven.kinds[0];
         let measured = tpcb::Measured {
             due: kind.due(),
@@ -128,7 +128,7 @@ impl Laboratory {
         };
         let mut tpca = Tpca::new(size(), options.terminals, SEED);
         change(&mut tpca);
-        let (driven, broken) = self.drive(&tpca, &options, Ran::Update, Tpca::told);
+        let (driven, broken) = self.drive(&tpca, &options, Ran::Update, Tpca::expected);
         let kind = &driven.kinds[0];
         let measured = tpca::Measured {
             pacing: Some(PACE),
@@ -227,7 +227,7 @@ fn tpca_runs_clean_and_its_faults_are_caught() {
 fn the_mix_runs_clean_with_and_without_contention() {
     let laboratory = Laboratory::new(Source::bin(DEBIAN), Design::Pgbench);
     let run = |mix: &Mix| {
-        let (driven, broken) = laboratory.drive(mix, &unpaced(), Ran::Mix, Mix::told);
+        let (driven, broken) = laboratory.drive(mix, &unpaced(), Ran::Mix, Mix::expected);
         assert!(
             driven.kinds[0].retries.is_empty(),
             "{:?}",

@@ -34,6 +34,15 @@ pub struct Size {
 }
 
 impl Size {
+    /// `10 branches with 10 tellers and 100000 accounts each`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        format!(
+            "{} branches with {} tellers and {} accounts each",
+            self.branches, self.tellers_per_branch, self.accounts_per_branch
+        )
+    }
+
     /// pgbench's: a branch, 10 tellers and 100,000 accounts for each of `scale`.
     #[must_use]
     pub fn pgbench(scale: u32) -> Self {

@@ -4,6 +4,8 @@
 //! history. They differ in their tables ([`Design`]), in who asks and how often, so loading and
 //! checking are here, for both.
 
+use crate::{Description, Kind};
+
 mod checks;
 mod ddl;
 mod design;
@@ -21,3 +23,15 @@ pub use marker::{Existing, Meta, Past, Ran, SCHEMA_VERSION, inspect, mark_ran, m
 pub use moved::Moved;
 pub use storage::{PartitionMethod, Partitions, Storage, stored};
 pub use tally::{BankTally, Move};
+
+/// What loads on pgbench's tables say of themselves alike.
+pub(crate) fn on_pgbench_tables(size: &Size, kinds: Vec<Kind>) -> Description {
+    Description {
+        scale: f64::from(size.branches),
+        scale_text: format!("scale {}", size.branches),
+        indexed: true,
+        kinds,
+        mix: "one kind".to_owned(),
+        ..Description::default()
+    }
+}

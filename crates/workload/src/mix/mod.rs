@@ -9,11 +9,11 @@ mod zipf;
 
 pub use audit::audit;
 
-use crate::bank::{Moved, Size, Sums};
+use crate::bank::{Moved, Size, Sums, on_pgbench_tables};
 use crate::chance::Bins;
 use crate::random::{Purpose, Stream};
 use crate::tpcb::{account, all_found, amount};
-use crate::{Cycle, Executed, Isolation, Kind, Tally, Workload};
+use crate::{Cycle, Description, Executed, Isolation, Kind, Tally, Workload};
 use tenbin_wire::{Error, Param, Session};
 use zipf::Zipf;
 
@@ -131,9 +131,9 @@ impl Mix {
         self
     }
 
-    /// By how much the tables must have moved in all.
+    /// By how much the tables must have changed in all.
     #[must_use]
-    pub fn told(&self) -> Sums {
+    pub fn expected(&self) -> Sums {
         Sums {
             accounts: self.moved.sum(),
             ..Sums::default()
@@ -181,11 +181,39 @@ impl Workload for Mix {
     type Output = bool;
     type Tally = MixTally;
 
+    fn describe(&self) -> Description {
+        let statements = match self.statements {
+            1 => "1 statement".to_owned(),
+            many => format!("{many} statements"),
+        };
+        let percent = (10_000.0 * self.update_share).round() / 100.0;
+        let parameters = [
+            ("statements", self.statements.to_string()),
+            ("update_share", self.update_share.to_string()),
+            ("contend", self.contend.to_string()),
+            (
+                "zipf",
+                self.zipf
+                    .map_or("none".to_owned(), |zipf| zipf.exponent.to_string()),
+            ),
+            ("pipeline", self.pipeline.to_string()),
+        ];
+        Description {
+            name: "mix".to_owned(),
+            title: "Mix of reads and updates".to_owned(),
+            nature: format!("of {statements} a transaction, {percent}\u{a0}% of them updates"),
+            isolation: self.isolation.name().to_owned(),
+            parameters: parameters
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            ..on_pgbench_tables(&self.size, self.kinds())
+        }
+    }
+
     fn kinds(&self) -> Vec<Kind> {
         vec![Kind {
-            name: "mix".to_owned(),
-            deferred: false,
-            p90_limit_s: None,
+            share_percent: Some(100.0),
+            ..Kind::new("mix")
         }]
     }
 

@@ -9,7 +9,7 @@ use crate::random::Stream;
 /// no table and about one draw on average.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Zipf {
-    exponent: f64,
+    pub(super) exponent: f64,
 }
 
 impl Zipf {

@@ -15,7 +15,7 @@ mod tally;
 
 pub use tally::{CommandCounts, ScriptCounts, ScriptTally};
 
-use crate::{Cycle, Executed, Kind, Workload};
+use crate::{Cycle, Description, Executed, Kind, Workload};
 use std::cell::Cell;
 use tenbin_pgbench::{BUILTINS, Problem, Program, Protocol, Streams, Variables, Xoroshiro128};
 use tenbin_wire::{Error, Session};
@@ -129,13 +129,36 @@ impl Workload for Scripts {
     type Output = ();
     type Tally = ScriptTally;
 
+    fn describe(&self) -> Description {
+        let kinds = self.kinds();
+        Description {
+            name: "script".to_owned(),
+            title: "Script load".to_owned(),
+            nature: match kinds.as_slice() {
+                [only] => format!("of {}", only.title),
+                several => format!("of {} scripts", several.len()),
+            },
+            scale: self.scale as f64,
+            scale_text: format!("scale {}", self.scale),
+            kinds,
+            mix: "weights".to_owned(),
+            isolation: "as the scripts set it".to_owned(),
+            parameters: [("protocol".to_owned(), self.protocol.to_string())].into(),
+            ..Description::default()
+        }
+    }
+
     fn kinds(&self) -> Vec<Kind> {
-        let kind = |name| Kind {
-            name,
-            deferred: false,
-            p90_limit_s: None,
+        let weights = self.program.scripts().iter();
+        let weights: Vec<f64> = weights.map(|script| f64::from(script.weight)).collect();
+        let whole: f64 = weights.iter().sum();
+        let kind = |(name, weight): (String, f64)| Kind {
+            title: name.clone(),
+            share_percent: Some(100.0 * weight / whole),
+            ..Kind::new(name)
         };
-        names(&self.program).into_iter().map(kind).collect()
+        let named = names(&self.program).into_iter().zip(weights);
+        named.map(kind).collect()
     }
 
     fn terminal(&self, id: u32) -> Option<Box<Client>> {

@@ -2,8 +2,7 @@
 
 use super::Rules;
 use crate::audit::{
-    Durations, SHAPE_LEAST, Thoughts, enough, fit, interval, item, p90, share, skip, unearned,
-    verdict,
+    Durations, SHAPE_LEAST, Thoughts, enough, fit, interval, item, p90, share, skip, verdict,
 };
 use crate::bank::{BankTally, Size};
 use crate::chance::{Bins, EXPONENTIAL_LEAST, ceiling, events_most, mean_margin};
@@ -83,19 +82,6 @@ pub fn audit(rules: &Rules, size: &Size, tally: &BankTally, measured: &Measured)
         ),
         tally.found(),
     ]
-}
-
-/// Whether the headline may be called tpsA; else why not.
-#[must_use]
-pub fn why_not_tpsa(items: &[AuditItem], pacing: Option<f64>) -> Option<String> {
-    match pacing {
-        None => return Some("unpaced: the terminals did not think".to_owned()),
-        Some(factor) if factor.to_bits() != 1.0_f64.to_bits() => {
-            return Some(format!("paced at {factor} of the standard's times"));
-        }
-        Some(_) => {}
-    }
-    unearned(items, &["pacing.", "scale."])
 }
 
 /// What holds for the standard's own pace only.
@@ -243,6 +229,7 @@ mod tests {
     use super::super::Tpca;
     use super::*;
     use crate::Tally as _;
+    use crate::audit::why_unqualified;
     use crate::bank::Move;
     use crate::sweep::few_break;
     use crate::think::ThinkTime;
@@ -311,9 +298,15 @@ mod tests {
             .filter(|item| item.verdict == Verdict::Fail)
             .map(|item| item.id.clone())
             .collect();
-        let why = why_not_tpsa(&items, measured.pacing);
+        let why = why_not(&items, measured.pacing);
         assert_eq!(why.is_none(), failed.is_empty(), "{why:?}");
         failed
+    }
+
+    fn why_not(items: &[AuditItem], pacing: Option<f64>) -> Option<String> {
+        let metric = tpca().describe().metric.qualified.unwrap();
+        assert_eq!(metric.name, "tpsA");
+        why_unqualified(&metric, items, pacing)
     }
 
     fn tpca() -> Tpca {
@@ -390,7 +383,7 @@ mod tests {
                 items.iter().all(|item| item.verdict != Verdict::Fail),
                 "{items:?}"
             );
-            let why = why_not_tpsa(&items, measured.pacing).unwrap();
+            let why = why_not(&items, measured.pacing).unwrap();
             assert!(why.ends_with(told), "{why}");
         }
     }
@@ -453,7 +446,7 @@ mod tests {
             let (items, _) = judged(&tpca(), |measured| measured.pacing = pacing);
             let scale = items.iter().find(|item| item.id == "pacing.scale").unwrap();
             assert_eq!(scale.verdict, Verdict::Skip);
-            assert!(why_not_tpsa(&items, pacing).is_some());
+            assert!(why_not(&items, pacing).is_some());
         }
     }
 

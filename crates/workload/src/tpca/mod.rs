@@ -3,13 +3,14 @@
 
 mod audit;
 
-pub use audit::{Measured, audit, why_not_tpsa};
+pub use audit::{Measured, audit};
 
 use crate::bank::{BankTally, Move, Moved, Size, Sums};
 use crate::random::{Purpose, Stream};
 use crate::think::{ThinkTime, nanoseconds};
 use crate::tpcb::amount;
-use crate::{Cycle, Executed, Isolation, Kind, Workload};
+use crate::{Cycle, Description, Executed, Isolation, Kind, Workload};
+use tenbin_record::run::{Metric, QualifiedMetric};
 use tenbin_wire::{Error, Param, Session};
 
 /// Amounts lie in -999,999..=999,999.
@@ -83,6 +84,8 @@ pub struct Tpca {
     pub rules: Rules,
     /// How many rows there are.
     pub size: Size,
+    /// Transactions per second that the tables are scaled to.
+    pub tps: u32,
     /// Terminals, among whom the tellers are dealt out.
     pub terminals: u32,
     /// Seed of everything that terminals do.
@@ -110,6 +113,7 @@ impl Tpca {
     pub fn new(size: Size, terminals: u32, seed: u64) -> Self {
         Self {
             rules: Rules::default(),
+            tps: size.branches,
             size,
             terminals,
             seed,
@@ -119,9 +123,9 @@ impl Tpca {
         }
     }
 
-    /// By how much the tables must have moved in all.
+    /// By how much the tables must have changed in all.
     #[must_use]
-    pub fn told(&self) -> Sums {
+    pub fn expected(&self) -> Sums {
         let sum = self.moved.sum();
         Sums {
             branches: sum,
@@ -156,11 +160,34 @@ impl Workload for Tpca {
     type Output = bool;
     type Tally = BankTally;
 
+    fn describe(&self) -> Description {
+        Description {
+            name: "tpca".to_owned(),
+            title: "TPC-A-derived load".to_owned(),
+            nature: "derived from TPC-A".to_owned(),
+            scale: f64::from(self.tps),
+            scale_text: format!("scaled to {} tps", self.tps),
+            metric: Metric {
+                qualified: Some(QualifiedMetric {
+                    name: "tpsA".to_owned(),
+                    rules: ["pacing.", "scale."].map(str::to_owned).into(),
+                }),
+                ..Metric::default()
+            },
+            indexed: true,
+            kinds: self.kinds(),
+            mix: "one kind".to_owned(),
+            isolation: self.isolation.name().to_owned(),
+            ..Description::default()
+        }
+    }
+
     fn kinds(&self) -> Vec<Kind> {
         vec![Kind {
-            name: "tpca".to_owned(),
-            deferred: false,
+            title: "TPC-A-like".to_owned(),
+            share_percent: Some(100.0),
             p90_limit_s: Some(self.rules.response_p90_s),
+            ..Kind::new("tpca")
         }]
     }
 

@@ -11,9 +11,9 @@ pub use audit::{Measured, audit};
 pub use transaction::Statements;
 pub(crate) use transaction::{account, all_found};
 
-use crate::bank::{BankTally, Move, Moved, Ran, Size, Sums};
+use crate::bank::{BankTally, Move, Moved, Ran, Size, Sums, on_pgbench_tables};
 use crate::random::{Purpose, Stream};
-use crate::{Cycle, Executed, Isolation, Kind, Workload};
+use crate::{Cycle, Description, Executed, Isolation, Kind, Workload};
 use serde::{Deserialize, Serialize};
 use tenbin_wire::{Error, Session};
 
@@ -91,9 +91,9 @@ impl Tpcb {
         }
     }
 
-    /// By how much the tables must have moved in all.
+    /// By how much the tables must have changed in all.
     #[must_use]
-    pub fn told(&self) -> Sums {
+    pub fn expected(&self) -> Sums {
         let sum = self.moved.sum();
         let (both, all) = match self.form {
             Form::Update => (sum, sum),
@@ -116,11 +116,32 @@ impl Workload for Tpcb {
     type Output = bool;
     type Tally = BankTally;
 
+    fn describe(&self) -> Description {
+        let parameters = [
+            ("form", self.form.name().to_owned()),
+            ("pipeline", self.pipeline.to_string()),
+        ];
+        Description {
+            name: "tpcb".to_owned(),
+            title: "TPC-B-derived load".to_owned(),
+            nature: "derived from TPC-B".to_owned(),
+            isolation: self.isolation.name().to_owned(),
+            parameters: parameters
+                .map(|(name, value)| (name.to_owned(), value))
+                .into(),
+            ..on_pgbench_tables(&self.size, self.kinds())
+        }
+    }
+
     fn kinds(&self) -> Vec<Kind> {
+        let mut kind = Kind::new(self.form.name());
+        if self.form == Form::Update {
+            "TPC-B-like".clone_into(&mut kind.title);
+        }
         vec![Kind {
-            name: self.form.name().to_owned(),
-            deferred: false,
+            share_percent: Some(100.0),
             p90_limit_s: Some(RESIDENCE_P90_S),
+            ..kind
         }]
     }
 
@@ -220,7 +241,7 @@ mod tests {
         ] {
             let tpcb = Tpcb::new(Size::pgbench(1), form, 1);
             tpcb.moved.add(5);
-            let told = tpcb.told();
+            let told = tpcb.expected();
             let told = [told.branches, told.tellers, told.accounts, told.history];
             assert_eq!(told, expected, "{form:?}");
         }

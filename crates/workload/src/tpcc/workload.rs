@@ -5,10 +5,12 @@ use super::random::NuRandC;
 use super::rules::Rules;
 use super::statements::Statements;
 use super::tally::TpccTally;
-use super::terminal::{DELIVERY, KINDS, Mix, Terminal};
+use super::terminal::{DELIVERY, KINDS, Mix, NEW_ORDER, Terminal};
 use super::transactions::Output;
 use super::{procedures, transactions};
-use crate::{Cycle, Executed, Isolation, Kind, Workload};
+use crate::load::counted;
+use crate::{Cycle, Description, Executed, Isolation, Kind, Workload};
+use tenbin_record::run::{Metric, QualifiedMetric};
 use tenbin_wire::{Error, Session};
 
 /// TPC-C on a loaded database.
@@ -57,11 +59,50 @@ impl Workload for Tpcc {
     type Output = Output;
     type Tally = TpccTally;
 
+    fn describe(&self) -> Description {
+        Description {
+            name: "tpcc".to_owned(),
+            title: "TPC-C-derived load".to_owned(),
+            nature: "derived from TPC-C".to_owned(),
+            scale: f64::from(self.warehouses),
+            scale_text: counted(self.warehouses, "warehouse", "warehouses"),
+            metric: Metric {
+                name: "NOPM".to_owned(),
+                counts: "New-Orders a minute".to_owned(),
+                kind: Some(KINDS[usize::from(NEW_ORDER)].to_owned()),
+                period_s: 60.0,
+                // Clauses 5.4.1 and 5.4.2: the rate of a run that kept mix, pacing and response times.
+                qualified: Some(QualifiedMetric {
+                    name: "tpmC".to_owned(),
+                    rules: ["mix.", "pacing.", "response."].map(str::to_owned).into(),
+                }),
+            },
+            indexed: true,
+            kinds: self.kinds(),
+            mix: if self.mix == Mix::Deck {
+                "deck"
+            } else {
+                "weights"
+            }
+            .to_owned(),
+            procedures: self.procedures,
+            isolation: self.isolation.name().to_owned(),
+            parameters: [("c_run".to_owned(), self.c_run.last.to_string())].into(),
+            ..Description::default()
+        }
+    }
+
     fn kinds(&self) -> Vec<Kind> {
+        let shares = match self.mix {
+            Mix::Deck => self.rules.deck.map(f64::from),
+            Mix::Weights(weights) => weights,
+        };
+        let whole: f64 = shares.iter().sum();
         let kind = |(index, name): (usize, &&str)| Kind {
-            name: (*name).to_owned(),
+            share_percent: Some(100.0 * shares[index] / whole),
             deferred: index == usize::from(DELIVERY),
             p90_limit_s: Some(self.rules.response_p90_s[index]),
+            ..Kind::new(*name)
         };
         KINDS.iter().enumerate().map(kind).collect()
     }

@@ -3,6 +3,7 @@
 //! Rows come from the `tpchgen` crate, which makes dbgen's byte for byte, and go into COPY without
 //! a file between. Results are derived from TPC-H, not TPC-H results: nobody audited them.
 
+mod about;
 pub mod age;
 mod answers;
 mod checks;
@@ -18,6 +19,7 @@ mod scale;
 mod schema;
 pub mod test;
 
+pub use about::{audit, describe, kinds};
 pub use checks::{check, output};
 pub use load::{LoadOptions, load, required_bytes};
 pub use marker::{Existing, MARKER, Meta, SCHEMA_VERSION, inspect};

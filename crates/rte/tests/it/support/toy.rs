@@ -1,7 +1,7 @@
 //! A workload of a few statements.
 
 use tenbin_wire::{Error, Session};
-use tenbin_workload::{Cycle, Executed, Kind, Tally, Workload};
+use tenbin_workload::{Cycle, Description, Executed, Kind, Tally, Workload};
 
 /// One kind of transaction.
 #[derive(Clone)]
@@ -97,11 +97,17 @@ impl Workload for Toy {
     type Output = u64;
     type Tally = Ops;
 
+    fn describe(&self) -> Description {
+        Description {
+            kinds: self.kinds(),
+            ..Description::default()
+        }
+    }
+
     fn kinds(&self) -> Vec<Kind> {
         let kind = |step: &Step| Kind {
-            name: step.name.to_owned(),
             deferred: step.deferred,
-            p90_limit_s: None,
+            ..Kind::new(step.name)
         };
         self.steps.iter().map(kind).collect()
     }

@@ -24,7 +24,7 @@ pub(super) struct Args {
     #[command(flatten, next_help_heading = "Load")]
     via: ViaArgs,
     #[command(flatten, next_help_heading = "Output")]
-    pub(super) output: OutputArgs,
+    output: OutputArgs,
 }
 
 #[derive(clap::Args)]
@@ -98,24 +98,21 @@ pub(super) fn parse(words: Vec<std::ffi::OsString>) -> Result<Args> {
     Ok(Args::parse_from(std::iter::once(name).chain(words)))
 }
 
-pub(super) fn trial(args: &Args) -> Result<Trial> {
-    let load = &args.load;
-    let spec = ScriptSpec {
-        scripts: args.files.iter().cloned().map(Script::File).collect(),
-        define: load.define.clone(),
-        protocol: load.protocol,
-        per_command: load.report_per_command,
-        allow_shell: load.allow_shell,
-        scale: load.scale,
-        rate_per_s: load.rate,
-        latency_limit_s: load.latency_limit.map(|limit| limit.as_secs_f64()),
-        ..ScriptSpec::default()
-    };
-    let (watch, output) = args.output.spec();
-    Ok(Trial {
-        server: args.which.spec(&args.setup)?,
-        workload: WorkloadSpec::Script(spec),
-        load: LoadSpec {
+impl Args {
+    pub(super) fn trial(&self) -> Result<(Trial, bool)> {
+        let load = &self.load;
+        let workload = ScriptSpec {
+            scripts: self.files.iter().cloned().map(Script::File).collect(),
+            define: load.define.clone(),
+            protocol: load.protocol,
+            per_command: load.report_per_command,
+            allow_shell: load.allow_shell,
+            scale: load.scale,
+            rate_per_s: load.rate,
+            latency_limit_s: load.latency_limit.map(|limit| limit.as_secs_f64()),
+            ..ScriptSpec::default()
+        };
+        let load = LoadSpec {
             seed: load.seed,
             terminals: Some(load.clients),
             threads: load.threads,
@@ -123,9 +120,8 @@ pub(super) fn trial(args: &Args) -> Result<Trial> {
             warmup_s: load.warmup.as_secs_f64(),
             max_tries: load.max_tries,
             ..LoadSpec::default()
-        },
-        via: args.via.via,
-        watch,
-        output,
-    })
+        };
+        let driven = (WorkloadSpec::Script(workload), load, self.via.via);
+        super::trial_of(&self.which, &self.setup, driven, &self.output)
+    }
 }

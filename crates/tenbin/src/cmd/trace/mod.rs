@@ -5,8 +5,6 @@ mod plot;
 mod record;
 mod summary;
 
-pub(crate) use record::{Ending, trace_of};
-
 use crate::exit::{Class, Failure, Result};
 use clap::Subcommand;
 use std::path::Path;

@@ -5,10 +5,9 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant, SystemTime};
-use tenbin_iotrace::{Cluster, Error, Finished, Options, Recorder};
-use tenbin_record::run::Tenbin;
-use tenbin_record::trace::{self, Totals, Trace, TraceInfo};
-use tenbin_record::{RunWriter, TRACE_SCHEMA, default_path, new_id, time};
+use tenbin_iotrace::{Cluster, Ending, Error, Options, Recorder};
+use tenbin_record::trace::{Totals, Trace};
+use tenbin_record::{RunWriter, default_path, new_id};
 use tenbin_server::signals::Graceful;
 
 /// Record every request to a disk with its relation
@@ -109,7 +108,13 @@ pub(crate) fn run(args: &Args) -> Result {
             _ => None,
         },
     };
-    let trace = trace_of(options, finished, (&id, at), ending);
+    if finished.disordered > 0 {
+        eprintln!(
+            "warning: {} I/Os came too late to stand in the order of their issue; seek distances are off by theirs",
+            finished.disordered
+        );
+    }
+    let trace = finished.trace(options, (&id, at), ending, crate::args::command_line());
     directory.write_trace(&trace)?;
     let kept = directory.finish()?;
     show(args, &trace, &kept)?;
@@ -217,62 +222,6 @@ fn end_command(mut child: Child, end: End) -> Result<()> {
     }
     child.wait()?;
     Ok(())
-}
-
-/// How a trace ended.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Ending {
-    /// `duration`, `command`, `process` or `signal`.
-    pub(crate) by: &'static str,
-    /// Before its time.
-    pub(crate) interrupted: bool,
-    /// Of the command traced, if it was one and ended by itself.
-    pub(crate) command_status: Option<i32>,
-}
-
-/// What `trace.json` says.
-pub(crate) fn trace_of(
-    options: Options,
-    finished: Finished,
-    (id, at): (&str, SystemTime),
-    ending: Ending,
-) -> Trace {
-    if finished.disordered > 0 {
-        eprintln!(
-            "warning: {} I/Os came too late to stand in the order of their issue; seek distances are off by theirs",
-            finished.disordered
-        );
-    }
-    let used = options
-        .cluster
-        .iter()
-        .map(|cluster| ("data".to_owned(), cluster.data().to_owned()));
-    Trace {
-        schema: TRACE_SCHEMA.to_owned(),
-        tenbin: Tenbin {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        trace: TraceInfo {
-            id: id.to_owned(),
-            started_at: time::rfc3339(at),
-            duration_s: finished.duration_s,
-            ended_by: ending.by.to_owned(),
-            interrupted: ending.interrupted,
-            command_line: crate::args::command_line(),
-            command_status: ending.command_status,
-            ring_bytes: options.ring_bytes,
-        },
-        host: tenbin_observe::describe(&used.collect::<Vec<_>>()),
-        devices: finished.devices,
-        cluster: options.cluster.map(|cluster| trace::Cluster {
-            data: cluster.data().display().to_string(),
-            version: cluster.version().to_owned(),
-            block_bytes: cluster.block_bytes(),
-            relations: finished.relations,
-            unnamed: finished.unnamed,
-        }),
-        result: finished.totals,
-    }
 }
 
 /// The totals with where they are kept.

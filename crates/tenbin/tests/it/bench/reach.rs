@@ -135,7 +135,7 @@ fn what_makes_tables_is_refused_where_none_are_made() {
     ] {
         let refused = bench(&["-S", "-t", "1", option, &dsn], &[]);
         assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-        let said = format!("--{name} says how tables are made");
+        let said = format!("give --{name} together with -i");
         assert!(text(&refused.stderr).contains(&said), "{refused:?}");
     }
 }

@@ -10,7 +10,7 @@ mod whole;
 use super::random::NuRandC;
 use super::rules::Rules;
 use super::tally::TpccTally;
-use crate::audit::{Durations, unearned};
+use crate::audit::Durations;
 use tenbin_record::AuditItem;
 
 /// One kind of transaction as measured.
@@ -79,25 +79,6 @@ pub fn audit(
     items.extend(auditor.inputs());
     items.extend(auditor.whole());
     items
-}
-
-/// Whether the headline may be called tpmC; else why not.
-#[must_use]
-pub fn why_not_tpmc(items: &[AuditItem], pacing: Option<f64>) -> Option<String> {
-    match pacing {
-        None => {
-            return Some(
-                "unpaced: the terminals neither keyed nor thought (--pacing spec for tpmC)"
-                    .to_owned(),
-            );
-        }
-        Some(factor) if factor.to_bits() != 1.0_f64.to_bits() => {
-            return Some(format!("paced at {factor} of the standard's times"));
-        }
-        Some(_) => {}
-    }
-    // Clauses 5.4.1 and 5.4.2: the rate of a run that kept mix, pacing and response times.
-    unearned(items, &["mix.", "pacing.", "response."])
 }
 
 struct Auditor<'a> {

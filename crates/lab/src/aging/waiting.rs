@@ -1,10 +1,8 @@
 //! Long statements: shown while they run, cancelled when it is time to stop.
 
-use crate::exit::{Failure, Result};
-use crate::live::{Live, clock};
-use crate::signals;
+use crate::{Error, Event, Lab, Result};
 use postgres::{Client, NoTls};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -30,38 +28,22 @@ fn during<T: Send>(work: impl FnOnce() -> T + Send, mut tick: impl FnMut()) -> T
 }
 
 /// Executes one statement, showing `what` and how long it has taken.
-pub(super) fn execute(
-    client: &mut Client,
-    statement: &str,
-    what: &str,
-    live: &mut Live,
-    stop: &AtomicBool,
-) -> Result<()> {
+pub(super) fn execute(lab: &Lab, client: &mut Client, statement: &str, what: &str) -> Result<()> {
     let canceller = client.cancel_token();
     let started = Instant::now();
     let outcome = during(
         || client.batch_execute(statement),
         || {
-            if stop.load(Ordering::Relaxed) {
+            if lab.stop.load(Ordering::Relaxed) {
                 // Whether the server obeys shows in the statement's answer.
                 let _ = canceller.cancel_query(NoTls);
             }
-            live.step(&format!(
-                "{what} … {}",
-                clock(started.elapsed().as_secs_f64())
-            ));
+            let elapsed_s = started.elapsed().as_secs();
+            lab.tell(Event::Step(&format!("{what} … {elapsed_s} s")));
         },
     );
     match outcome {
-        Err(_) if stop.load(Ordering::Relaxed) => Err(stopped()),
-        Err(error) => Err(Failure::from(
-            anyhow::Error::new(error).context(format!("cannot go on with {what} ({statement})")),
-        )),
-        Ok(()) => Ok(()),
+        Err(_) if lab.stop.load(Ordering::Relaxed) => Err(Error::Interrupted),
+        outcome => Ok(outcome?),
     }
-}
-
-/// Stopped before there was anything to keep.
-pub(super) fn stopped() -> Failure {
-    signals::interrupted("before a pair of trials was whole: nothing was measured")
 }

@@ -4,7 +4,7 @@ use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use tenbin_study::aging::Caches;
+use tenbin_record::aging::Caches;
 
 /// Empties the kernel's cache of what the server's files hold; the server is stopped, so that its own
 /// is gone already. Without root only the files' pages can be dropped.
@@ -14,19 +14,19 @@ pub(super) fn empty(data: &Path) -> io::Result<Caches> {
     let dropped = std::fs::write("/proc/sys/vm/drop_caches", "3");
     // A page that a processor has just put on its own list stays: seen with folios of 2 MiB on a busy machine. Dropping
     // the pages of a file empties those lists when it finds one.
-    let_go(data)?;
+    drop_pages(data)?;
     Ok(match dropped {
         Ok(()) => Caches::DropCaches,
         Err(_) => Caches::Fadvise,
     })
 }
 
-fn let_go(folder: &Path) -> io::Result<()> {
+fn drop_pages(folder: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            let_go(&entry.path())?;
+            drop_pages(&entry.path())?;
         } else if kind.is_file() {
             let file = File::open(entry.path())?;
             fadvise(&file, 0, None, Advice::DontNeed)?;
@@ -41,26 +41,26 @@ mod tests {
 
     /// Pages of a file that are in memory.
     fn cached_bytes(path: &Path) -> u64 {
-        let told = std::process::Command::new("fincore")
+        let output = std::process::Command::new("fincore")
             .args(["--bytes", "--noheadings", "--output", "RES"])
             .arg(path)
             .output()
             .unwrap();
-        String::from_utf8_lossy(&told.stdout)
+        String::from_utf8_lossy(&output.stdout)
             .trim()
             .parse()
             .unwrap()
     }
 
     #[test]
-    fn files_below_a_folder_are_let_go() {
+    fn pages_of_files_below_a_folder_are_dropped() {
         let folder = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
         let file = folder.path().join("base").join("16384");
         std::fs::create_dir(file.parent().unwrap()).unwrap();
         std::fs::write(&file, vec![1; 1 << 20]).unwrap();
         rustix::fs::sync();
         assert_eq!(cached_bytes(&file), 1 << 20);
-        let_go(folder.path()).unwrap();
+        drop_pages(folder.path()).unwrap();
         assert_eq!(cached_bytes(&file), 0);
     }
 }

@@ -1,22 +1,19 @@
 //! The trials: one query on one database with empty caches, every request to the disk recorded.
 
-use super::databases::{connect, lay};
-use super::{Plan, caches, plan};
-use crate::cmd::trace::{Ending, trace_of};
-use crate::exit::{Class, Failure, Result};
-use crate::live::{Live, clock};
+use super::databases::{connect, recreate};
+use super::{AgingSpec, caches, plan};
+use crate::{Error, Event, Lab, Result, System};
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 use tenbin_iotrace::totals::Stream;
-use tenbin_iotrace::{Cluster, Options, RING_BYTES, Recorder};
-use tenbin_lab::System;
+use tenbin_iotrace::{Cluster, Ending, Options, RING_BYTES, Recorder};
+use tenbin_record::aging::{AgingTrial, Caches, Databases, Mode, Query, Side};
 use tenbin_record::io::{IoRow, Operation, Purpose, Text};
 use tenbin_record::trace::{Device, Flow};
 use tenbin_record::{RunWriter, TraceDir, new_id};
-use tenbin_study::aging::{Caches, Databases, Mode, Query, Side, Trial};
 
 /// How long the recorder waits for records before it looks whether the query has ended.
 const STEP: Duration = Duration::from_millis(20);
@@ -26,20 +23,19 @@ const COLD: f64 = 0.95;
 
 /// What the trials are made on.
 pub(super) struct Bench<'a> {
+    pub(super) lab: &'a Lab,
     pub(super) sut: &'a mut System,
-    pub(super) plan: &'a Plan,
+    pub(super) spec: &'a AgingSpec,
     pub(super) databases: &'a Databases,
     /// The study's directory as it is named for now.
     pub(super) directory: &'a Path,
-    pub(super) live: &'a mut Live,
-    pub(super) stop: &'a AtomicBool,
 }
 
 /// What came of them.
 #[derive(Default)]
-pub(super) struct Measured {
+pub(super) struct Trials {
     /// Of whole pairs, in the order in which they ran.
-    pub(super) trials: Vec<Trial>,
+    pub(super) trials: Vec<AgingTrial>,
     pub(super) caches: Option<Caches>,
     pub(super) devices: BTreeMap<String, Device>,
     pub(super) lost: u64,
@@ -81,19 +77,19 @@ impl Which {
 impl Bench<'_> {
     /// Pair after pair; both sides of a pair one after the other, each first in turn. Ends early,
     /// with the pairs that are whole, when it is time to stop.
-    pub(super) fn run(&mut self) -> Result<Measured> {
-        let mut measured = Measured::default();
-        let all = self.plan.pairs * 8;
+    pub(super) fn run(&mut self) -> Result<Trials> {
+        let mut measured = Trials::default();
+        let all = self.spec.pairs * 8;
         let mut done = 0;
-        for pair in 1..=self.plan.pairs {
+        for pair in 1..=self.spec.pairs {
             let sides = match pair % 2 {
                 1 => [Side::Fresh, Side::Aged],
                 _ => [Side::Aged, Side::Fresh],
             };
-            let shown = format!("pair {pair} of {}", self.plan.pairs);
-            match lay(self.sut, sides, &shown, self.live, self.stop) {
-                Err(_) if self.stop.load(Ordering::Relaxed) => return Ok(measured),
-                laid => laid?,
+            let shown = format!("pair {pair} of {}", self.spec.pairs);
+            match recreate(self.lab, self.sut, sides, &shown) {
+                Err(_) if self.lab.stop.load(Ordering::Relaxed) => return Ok(measured),
+                recreated => recreated?,
             }
             if pair == 1 {
                 self.check_plans()?;
@@ -118,7 +114,7 @@ impl Bench<'_> {
                     }
                     // Half a pair is no evidence.
                     for trial in &both {
-                        std::fs::remove_dir_all(trace_path(self.directory, trial))?;
+                        std::fs::remove_dir_all(self.directory.join(&trial.trace))?;
                     }
                     return Ok(measured);
                 }
@@ -153,12 +149,12 @@ impl Bench<'_> {
         &mut self,
         which: Which,
         shown: &str,
-        measured: &mut Measured,
-    ) -> Result<Option<Trial>> {
-        if self.stop.load(Ordering::Relaxed) {
+        measured: &mut Trials,
+    ) -> Result<Option<AgingTrial>> {
+        if self.lab.stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        self.live.step(shown);
+        self.lab.tell(Event::Step(shown));
         let data = self.sut.server.data_directory.clone().unwrap_or_default();
         measured.caches = Some(self.sut.restart(|| caches::empty(&data))??);
         let mut client = connect(self.sut, which.side.name())?;
@@ -180,7 +176,7 @@ impl Bench<'_> {
                 .devices
                 .insert(name.to_string(), settings.unwrap_or_default());
         }
-        Ok(Some(Trial {
+        Ok(Some(AgingTrial {
             pair: which.pair,
             query: which.query,
             mode: which.mode,
@@ -217,13 +213,14 @@ impl Bench<'_> {
         let mut recorder = Recorder::start(&options, &directory)?;
         let outcome = self.execute(&mut client, text, shown, &mut recorder);
         let finished = recorder.finish()?;
-        let stopped = self.stop.load(Ordering::Relaxed);
+        let stopped = self.lab.stop.load(Ordering::Relaxed);
         let ending = Ending {
             by: if stopped { "signal" } else { "command" },
             interrupted: stopped,
             command_status: None,
         };
-        directory.write_trace(&trace_of(options, finished, (&id, at), ending))?;
+        let command_line = self.lab.command_line.clone();
+        directory.write_trace(&finished.trace(options, (&id, at), ending, command_line))?;
         let kept = directory.finish()?;
         if stopped {
             // Half a trial is no evidence.
@@ -254,12 +251,13 @@ impl Bench<'_> {
                     Ok(()) => recording = recorder.step(STEP),
                     Err(_) => std::thread::park_timeout(STEP),
                 }
-                if recording.is_err() || self.stop.load(Ordering::Relaxed) {
+                if recording.is_err() || self.lab.stop.load(Ordering::Relaxed) {
                     // Whether the server obeys shows in the query's answer.
                     let _ = canceller.cancel_query(NoTls);
                 }
-                let elapsed_s = begun.elapsed().as_secs_f64();
-                self.live.step(&format!("{shown} … {}", clock(elapsed_s)));
+                let elapsed_s = begun.elapsed().as_secs();
+                let text = format!("{shown} … {elapsed_s} s");
+                self.lab.tell(Event::Step(&text));
             }
             work.join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -267,7 +265,7 @@ impl Bench<'_> {
         recording?;
         let answer = match answer {
             // The caller sees that it was stopped.
-            Err(_) if self.stop.load(Ordering::Relaxed) => String::new(),
+            Err(_) if self.lab.stop.load(Ordering::Relaxed) => String::new(),
             answer => first_cell(&answer?),
         };
         Ok((time.as_secs_f64(), answer))
@@ -281,16 +279,10 @@ impl Bench<'_> {
         if which.query == Query::B || read as f64 >= COLD * size as f64 {
             return Ok(());
         }
-        Err(Failure::new(
-            Class::Environment,
-            anyhow::anyhow!(
-                "only {} of lineitem's {} were read from a disk that can be traced: the caches could not be \
-                 emptied, or the data are not on such a disk; give --data-dir on one (`tenbin doctor` tells \
-                 whether tracing works)",
-                crate::units::bytes(read),
-                crate::units::bytes(size)
-            ),
-        ))
+        Err(Error::WarmCaches {
+            read_bytes: read,
+            size_bytes: size,
+        })
     }
 }
 
@@ -369,9 +361,4 @@ fn of_the_server(row: &IoRow) -> bool {
         ),
         _ => false,
     }
-}
-
-/// Where a trial's trace is.
-pub(super) fn trace_path(directory: &Path, trial: &Trial) -> PathBuf {
-    directory.join(&trial.trace)
 }

@@ -1,9 +1,9 @@
 //! Plans: those that the source had, and no other.
 
-use crate::exit::{Class, Failure, Result};
+use crate::{Error, Result};
 use postgres::{Client, SimpleQueryMessage};
 use serde_json::Value;
-use tenbin_study::aging::{Mode, Query};
+use tenbin_record::aging::{Mode, Query};
 
 /// What keeps today's planner from plans that the source did not have. The source says that (B) read
 /// parts of both tables through their indexes and joined them by a nested loop; that it read PART
@@ -37,8 +37,8 @@ pub(super) fn expect(client: &mut Client, query: Query, text: &str) -> Result<St
         SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,
     });
-    let told: Value = serde_json::from_str(row.unwrap_or_default())?;
-    let plan = &told[0]["Plan"];
+    let explained: Value = serde_json::from_str(row.unwrap_or_default()).unwrap_or_default();
+    let plan = &explained[0]["Plan"];
     let shown = describe(plan);
     if is_the_sources(query, plan) {
         return Ok(shown);
@@ -47,14 +47,11 @@ pub(super) fn expect(client: &mut Client, query: Query, text: &str) -> Result<St
         Query::A => "a sequential scan of lineitem",
         Query::B => "a nested loop over index scans of lineitem and part",
     };
-    Err(Failure::new(
-        Class::Environment,
-        anyhow::anyhow!(
-            "query {} is planned as {shown}; the source had {wanted}, and another plan is not measured: \
-             leave out --set, or take another --scale or --pg",
-            query.name()
-        ),
-    ))
+    Err(Error::OtherPlan {
+        query: query.name(),
+        shown,
+        wanted,
+    })
 }
 
 fn node(plan: &Value) -> &str {

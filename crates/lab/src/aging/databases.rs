@@ -1,17 +1,13 @@
 //! The two databases: the same rows, once as aging left them and once in the order of their keys.
 
-use super::Plan;
-use super::waiting::{execute, stopped};
-use crate::exit::{Class, Failure, Result};
-use crate::live::{Live, bar};
-use crate::units::bytes;
+use super::AgingSpec;
+use super::waiting::execute;
+use crate::tpch::TpchData;
+use crate::{Error, Event, Lab, OnExisting, Refusal, Result, System, available_bytes};
 use postgres::{Client, NoTls};
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
-use tenbin_lab::tpch::TpchData;
-use tenbin_lab::{Lab, OnExisting, System, available_bytes};
-use tenbin_study::aging::{Databases, Side};
-use tenbin_workload::tpch::{age, required_bytes};
+use tenbin_record::aging::{Databases, Side};
+use tenbin_workload::tpch::required_bytes;
 
 /// Where TPC-H is loaded, aged, and then put in order: what fresh databases are copied from.
 const WORK: &str = "work";
@@ -31,50 +27,44 @@ pub(super) fn connect(sut: &System, database: &str) -> Result<Client> {
 }
 
 /// Refuses what does not fit, before hours are spent.
-pub(super) fn refuse_space(sut: &System, plan: &Plan) -> Result<()> {
-    let needed = COPIES * required_bytes(plan.scale, 0) + (1 << 30);
-    match available_bytes(sut).filter(|&has| has < needed) {
+pub(super) fn refuse_space(sut: &System, spec: &AgingSpec) -> Result<()> {
+    let needed_bytes = COPIES * required_bytes(spec.scale, 0) + (1 << 30);
+    match available_bytes(sut).filter(|&available_bytes| available_bytes < needed_bytes) {
         None => Ok(()),
-        Some(has) => Err(Failure::bad_input(format!(
-            "the study at scale {} needs about {} where the server keeps its data, and {} are free: \
-             take a smaller --scale, or give --data-dir with more room",
-            plan.scale,
-            bytes(needed),
-            bytes(has)
-        ))),
+        Some(available_bytes) => Err(Refusal::Space {
+            scale: spec.scale.factor(),
+            needed_bytes,
+            available_bytes,
+        })?,
     }
 }
 
 /// Loads, ages, keeps what came of it, and puts the rest in order.
-pub(super) fn make(lab: &Lab, sut: &mut System, plan: &Plan, live: &mut Live) -> Result<Databases> {
-    let stop = &lab.stop;
+pub(super) fn create(lab: &Lab, sut: &mut System, spec: &AgingSpec) -> Result<Databases> {
     let mut admin = connect(sut, ADMIN)?;
     admin.batch_execute(&format!("CREATE DATABASE {WORK}"))?;
     WORK.clone_into(&mut sut.server.target.database);
     let data = TpchData {
-        scale: Some(plan.scale),
+        scale: Some(spec.scale),
         ..TpchData::default()
     };
-    tenbin_lab::tpch::load(lab, sut, &data, OnExisting::Refuse)?;
-    let aged = replace(sut, plan, live, stop)?;
+    crate::tpch::load(lab, sut, &data, OnExisting::Refuse)?;
+    let aged = crate::tpch::age(lab, sut, spec.share)?;
+    if !aged.rows_as_expected {
+        return Err(Error::AgedRows);
+    }
     let statement = copy(sut, WORK, AGED);
-    execute(
-        &mut admin,
-        &statement,
-        "keeping the aged database",
-        live,
-        stop,
-    )?;
-    put_in_order(sut, live, stop)?;
+    execute(lab, &mut admin, &statement, "keeping the aged database")?;
+    put_in_order(lab, sut)?;
     // From here on nothing is to move, nor to read beside a trial.
     admin.batch_execute("ALTER SYSTEM SET autovacuum = off")?;
     ADMIN.clone_into(&mut sut.server.target.database);
-    live.clear();
+    lab.tell(Event::Done);
     Ok(Databases {
         scale: aged.scale,
         share: aged.share,
         sets: aged.sets,
-        orderkey_below: plan.orderkey_below(),
+        orderkey_below: spec.orderkey_below(),
         sizes_bytes: sizes(sut)?,
     })
 }
@@ -82,13 +72,7 @@ pub(super) fn make(lab: &Lab, sut: &mut System, plan: &Plan, live: &mut Live) ->
 /// Copies both databases, `first` before the other, in place of those of the pair before. Each file is
 /// recreated in one go: how the file system scattered them over hours of growth is no part of the
 /// comparison, and where it puts them on the disk is left to another chance in every pair.
-pub(super) fn lay(
-    sut: &System,
-    sides: [Side; 2],
-    shown: &str,
-    live: &mut Live,
-    stop: &AtomicBool,
-) -> Result<()> {
+pub(super) fn recreate(lab: &Lab, sut: &System, sides: [Side; 2], shown: &str) -> Result<()> {
     let mut admin = connect(sut, ADMIN)?;
     for side in sides {
         admin.batch_execute(&format!("DROP DATABASE IF EXISTS {}", side.name()))?;
@@ -101,60 +85,23 @@ pub(super) fn lay(
             Side::Aged => AGED,
         };
         let (statement, name) = (copy(sut, from, side.name()), side.name());
-        let what = format!("{shown}: laying the files of the {name} database");
-        execute(&mut admin, &statement, &what, live, stop)?;
+        let what = format!("{shown}: creating the files of the {name} database");
+        execute(lab, &mut admin, &statement, &what)?;
     }
     Ok(())
 }
 
-fn replace(sut: &System, plan: &Plan, live: &mut Live, stop: &AtomicBool) -> Result<age::Aged> {
-    let mut client = connect(sut, WORK)?;
-    let schema = sut.schema()?;
-    let aged = age::age(&schema, &mut client, plan.share, stop, &mut |done, of| {
-        let show = || match done {
-            _ if done == of => "vacuuming …".to_owned(),
-            _ => format!(
-                "replacing {} set {} of {of}",
-                bar(done as f64 / of as f64),
-                done + 1
-            ),
-        };
-        live.show(show, show);
-    });
-    let aged = match aged {
-        Err(age::AgeError::Stopped { .. }) => return Err(stopped()),
-        aged => aged?,
-    };
-    if !aged.rows_as_expected {
-        return Err(Failure::new(
-            Class::Environment,
-            anyhow::anyhow!(
-                "the rows of the aged tables do not add up; please report this as a fault of tenbin"
-            ),
-        ));
-    }
-    Ok(aged)
-}
-
 /// Rows in the order of the keys and indexes anew, as a load leaves them.
-fn put_in_order(sut: &System, live: &mut Live, stop: &AtomicBool) -> Result<()> {
+fn put_in_order(lab: &Lab, sut: &System) -> Result<()> {
     let mut client = connect(sut, WORK)?;
     for table in ["orders", "lineitem"] {
         let what = format!("putting {table} in order");
-        execute(
-            &mut client,
-            &format!("CLUSTER {table} USING {table}_pkey"),
-            &what,
-            live,
-            stop,
-        )?;
-        execute(
-            &mut client,
-            &format!("VACUUM (ANALYZE) {table}"),
-            &what,
-            live,
-            stop,
-        )?;
+        for statement in [
+            format!("CLUSTER {table} USING {table}_pkey"),
+            format!("VACUUM (ANALYZE) {table}"),
+        ] {
+            execute(lab, &mut client, &statement, &what)?;
+        }
     }
     Ok(())
 }
