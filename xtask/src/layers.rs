@@ -25,7 +25,7 @@ pub(crate) fn breaches(root: &Path) -> Result<Vec<String>> {
 }
 
 /// Names in the first column of a table, from the top down, as far as they are crates.
-fn layers<'a>(text: &'a str, is_crate: impl Fn(&str) -> bool) -> Vec<&'a str> {
+fn layers(text: &str, is_crate: impl Fn(&str) -> bool) -> Vec<&str> {
     let names = text
         .lines()
         .filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0));

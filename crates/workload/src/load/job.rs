@@ -106,7 +106,8 @@ where
         let place = job.place();
         let mut statements = drop_statement(&place);
         if schema_made {
-            statements += &format!("; DROP SCHEMA {}", quoted(place.schema));
+            statements.push_str("; DROP SCHEMA ");
+            statements.push_str(&quoted(place.schema));
         }
         let aftermath = claim::clean_up(&statements, place.schema, control, &connect);
         failure.into_error(aftermath)

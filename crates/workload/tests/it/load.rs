@@ -271,7 +271,7 @@ fn what_others_made_is_not_touched() {
     assert!(
         error
             .to_string()
-            .contains("schema public holds orders, stock that tenbin's TPC-C did not create")
+            .contains("schema public holds orders, stock that tenbin's tpcc did not create")
     );
     assert_eq!(database.ask("SELECT whose FROM orders"), "theirs");
     assert_eq!(
