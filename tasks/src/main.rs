@@ -34,7 +34,7 @@ enum Task {
         #[arg(long)]
         tenbin: Option<PathBuf>,
     },
-    /// Measure tenbin beside its peers: load, driver, stub, pgbench, tpmonitor, iotrace (all of them when none is named)
+    /// Measure tenbin beside its peers: load, driver, stub, pgbench, tpmonitor, iotrace, causes (all of them when none is named)
     Bench {
         /// Which
         names: Vec<String>,

@@ -25,6 +25,8 @@ pub const TRANSACTIONS: &str = "transactions.parquet";
 pub const DELIVERIES: &str = "deliveries.parquet";
 /// Observations over time.
 pub const SAMPLES: &str = "samples.parquet";
+/// A figure of a trial of a weighing per row.
+pub const TRIALS: &str = "trials.parquet";
 /// Where CPU time went.
 pub const PROFILE: &str = "profile.folded";
 /// What a trace of block I/O was of, and what it comes to.

@@ -9,6 +9,7 @@
 //! | `profile.folded` | where CPU time went: [`profile`] |
 //! | `trace.json` | a trace of block I/O: what, on what, what it comes to: [`Trace`] |
 //! | `io.parquet` | one row per I/O: [`IoRow`] |
+//! | `trials.parquet` | the trials of a weighing, one figure a row: [`trials::TrialRow`] |
 //! | `study.json` | a study: what was compared, every trial, what came out |
 //!
 //! It is written by a [`RunWriter`] and read by a [`RunDir`].
@@ -32,6 +33,7 @@ pub mod time;
 pub mod tpch;
 pub mod trace;
 pub mod transactions;
+pub mod trials;
 
 pub use deliveries::{DeliveryReader, DeliveryRow, DeliveryWriter};
 pub use directory::{RunDir, RunWriter, TraceDir, default_path, new_id};

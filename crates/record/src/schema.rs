@@ -5,6 +5,7 @@ use crate::io::Ios;
 use crate::samples::Samples;
 use crate::table::Table;
 use crate::transactions::Transactions;
+use crate::trials::Trials;
 use crate::{directory, run::Run, trace::Trace};
 
 /// Every generated description, as file name and contents: the JSON Schema (draft 2020-12) of
@@ -25,6 +26,7 @@ pub fn schemas() -> Vec<(String, String)> {
         message::<Deliveries>(directory::DELIVERIES),
         message::<Samples>(directory::SAMPLES),
         message::<Ios>(directory::IO),
+        message::<Trials>(directory::TRIALS),
     ]
 }
 

@@ -113,7 +113,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// Four digits, or all before the point: enough to see a difference of a thousandth.
-fn value(value: f64) -> String {
+pub(crate) fn value(value: f64) -> String {
     match value.abs() {
         magnitude if magnitude >= 999.5 => decimal(value, 0),
         magnitude if magnitude >= 99.95 => decimal(value, 1),

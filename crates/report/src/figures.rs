@@ -15,11 +15,11 @@ use crate::timeline::span;
 use tenbin_record::Run;
 
 /// Width of a chart over the page, and of one of two side by side.
-const WIDE: f64 = 880.0;
-const HALF: f64 = 430.0;
+pub(crate) const WIDE: f64 = 880.0;
+pub(crate) const HALF: f64 = 430.0;
 /// Room beside the plotting area of a wide chart and of a half one.
 const WIDE_MARGINS: (f64, f64) = (60.0, 104.0);
-const HALF_MARGINS: (f64, f64) = (36.0, 14.0);
+pub(crate) const HALF_MARGINS: (f64, f64) = (36.0, 14.0);
 /// Intervals that can be pointed at; more would only make the page large.
 const HOVERS: usize = 400;
 const TIME: &str = "time since the measurement began";

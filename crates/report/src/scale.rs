@@ -218,6 +218,49 @@ impl Axis {
         }
     }
 
+    /// Logarithmic over ratios, with ticks at round ratios and at 1, which it always spans.
+    pub(crate) fn ratios(low: f64, high: f64) -> Self {
+        const WIDE: &[f64] = &[0.01, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0];
+        const NARROW: &[f64] = &[0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.4, 1.6, 1.8, 2.0];
+        const FINE: &[f64] = &[
+            0.9, 0.92, 0.94, 0.96, 0.98, 1.0, 1.02, 1.04, 1.06, 1.08, 1.1,
+        ];
+        let (low, high) = (low.clamp(0.005, 1.0 / 1.02), high.clamp(1.02, 200.0));
+        let inside = |steps: &[f64]| low >= steps[0] && high <= steps[steps.len() - 1];
+        let steps = [FINE, NARROW]
+            .into_iter()
+            .find(|steps| inside(steps))
+            .unwrap_or(WIDE);
+        let spanned = steps.iter().filter(|step| (low..=high).contains(*step));
+        let ticks = spanned.map(|step| Tick {
+            value: *step,
+            label: decimal(*step, decimals_of(*step)),
+        });
+        Self {
+            low,
+            high,
+            log: true,
+            ticks: ticks.collect(),
+            unit: "",
+        }
+    }
+
+    /// A place for each name, the first at the high end: the first at `names.len() - 1`, the last at 0.
+    pub(crate) fn names(names: &[String]) -> Self {
+        let last = names.len().saturating_sub(1);
+        let ticks = names.iter().enumerate().map(|(place, name)| Tick {
+            value: (last - place) as f64,
+            label: name.clone(),
+        });
+        Self {
+            low: -0.5,
+            high: last as f64 + 0.5,
+            log: false,
+            ticks: ticks.collect(),
+            unit: "",
+        }
+    }
+
     /// Where a value lies, from 0 at the low end to 1 at the high end; beyond the ends, the end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = if self.log {

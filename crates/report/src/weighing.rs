@@ -1,8 +1,11 @@
 //! A weighing, for a terminal and as Markdown.
 
+use crate::findings::{findings_markdown, findings_terminal, strips_terminal};
 use crate::format::{decimal, significant};
 use crate::table::{Table, Tone, escape_markdown, lines, numbers, words};
-use tenbin_study::weigh::Weighing;
+use crate::weighing_page::{PageSide, WeighingPage};
+use tenbin_study::findings::{Answer, TrialRun};
+use tenbin_study::weigh::{Weighed, WeighedSide, Weighing};
 
 /// A weighing for a terminal of `width` columns: the answers, the sides, and every round of trials.
 #[must_use]
@@ -30,7 +33,24 @@ pub fn weighing_terminal(weighing: &Weighing, width: usize, color: bool) -> Stri
     }
     if !weighing.rounds.is_empty() {
         out.push('\n');
+        let values = |side: usize| {
+            weighing
+                .rounds
+                .iter()
+                .map(|round| round.throughput[side])
+                .collect()
+        };
+        let strips: Vec<(&str, Vec<f64>)> = (0..)
+            .zip(&weighing.sides)
+            .map(|(place, side)| (side.name.as_str(), values(place)))
+            .collect();
+        out.push_str(&strips_terminal(&strips, &weighing.metric, width));
+        out.push('\n');
         out.push_str(&rounds(weighing).terminal(width, color));
+    }
+    for findings in &weighing.findings {
+        out.push('\n');
+        out.push_str(&findings_terminal(findings, width, color));
     }
     out.replace('\u{a0}', " ")
 }
@@ -47,12 +67,52 @@ pub fn weighing_markdown(weighing: &Weighing) -> String {
     let item =
         |(name, command): (&str, String)| format!("- {name}: `{}`\n", command.replace('`', "'"));
     let sides = sides(weighing).map(item).collect::<Vec<_>>().concat();
+    let findings: String = weighing
+        .findings
+        .iter()
+        .map(|findings| format!("\n{}", findings_markdown(findings)))
+        .collect();
     format!(
-        "# {}\n\n{others}{sides}\n{}\n\n{}",
+        "# {}\n\n{others}{sides}\n{}\n\n{}{findings}",
         escape_markdown(first),
         notes(weighing).join(" "),
         rounds(weighing).markdown()
     )
+}
+
+/// A weighing as one HTML page that needs nothing else, with what the run directories of its trials hold.
+#[must_use]
+pub fn weighing_html(weighing: &Weighing, trials: &[TrialRun]) -> String {
+    let side = |(place, side): (usize, (&WeighedSide, (&str, String)))| PageSide {
+        name: &side.0.name,
+        command: format!("tenbin {}", side.1.1),
+        trials: trials
+            .iter()
+            .filter(|trial| trial.side == place)
+            .map(|trial| (trial.round, trial.directory.as_str(), &trial.run))
+            .collect(),
+    };
+    let first = weighing.contrasts.first().map(|contrast| contrast.answer);
+    WeighingPage {
+        answers: weighing.sentences(),
+        answer: match first {
+            Some(Weighed::Faster) => Answer::Better,
+            Some(Weighed::Slower) => Answer::Worse,
+            Some(Weighed::Same) => Answer::Same,
+            Some(Weighed::NotDecided) | None => Answer::NotDecided,
+        },
+        conditions: notes(weighing),
+        metric: &weighing.metric,
+        sides: weighing
+            .sides
+            .iter()
+            .zip(sides(weighing))
+            .enumerate()
+            .map(side)
+            .collect(),
+        findings: &weighing.findings,
+    }
+    .html()
 }
 
 /// Names and commands.

@@ -6,13 +6,15 @@ pub mod block;
 pub mod bootstrap;
 pub mod chance;
 mod limit;
+mod many;
 mod sequential;
 mod trials;
 pub mod windows;
 
 pub use limit::Outcome;
-pub use sequential::{anytime, anytime_correlated, autocorrelation, detectable, more_needed};
-pub use trials::{Noise, Ratio, paired, ratio, ratio_given};
+pub use many::{holm, uneven_p};
+pub use sequential::{anytime, anytime_correlated, anytime_p, autocorrelation, detectable, more_needed};
+pub use trials::{Mean, Noise, Ratio, paired, ratio, ratio_given, ratio_p, slope_differs, student};
 
 /// Chance that an interval is meant to hold the true value.
 pub const CONFIDENCE: f64 = 0.95;

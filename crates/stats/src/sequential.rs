@@ -79,6 +79,25 @@ pub fn autocorrelation(values: &[f64]) -> f64 {
     }
 }
 
+/// Chance, at any number of values at once, of ratios that speak so much against the geometric mean `at` where that is the
+/// true one: the least α for which the interval of [`anytime`] does not hold `at`. 1 where there is no interval.
+#[must_use]
+pub fn anytime_p(ratios: &[f64], at: f64) -> f64 {
+    let away: Vec<f64> = ratios.iter().map(|ratio| (ratio / at).ln()).collect();
+    if away.len() < LEAST || away.iter().any(|value| !value.is_finite()) {
+        return 1.0;
+    }
+    let n = away.len() as f64;
+    let (sum, squares) = (
+        away.iter().sum::<f64>(),
+        away.iter().map(|value| value * value).sum::<f64>(),
+    );
+    // V / (V - S² / (n + c)), where V = 0 means that all values are `at` itself.
+    let room = squares - sum * sum / (n + PRIOR);
+    let share = if squares > 0.0 { room / squares } else { 1.0 };
+    (((n + PRIOR) / PRIOR).sqrt() * share.max(0.0).powf(n / 2.0)).min(1.0)
+}
+
 /// Half of the interval of `count` values with this sum of squared deviations from their mean.
 fn half_width(count: usize, squares: f64, confidence: f64) -> Option<f64> {
     let n = count as f64;
@@ -149,6 +168,27 @@ mod tests {
             }
             assert!(martingale(&logarithms, interval.ratio.ln()) < 1.0);
         }
+    }
+
+    #[test]
+    fn the_chance_is_the_level_at_which_the_interval_ends() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+        for count in [3, 5, 12] {
+            let ratios: Vec<f64> = (0..count)
+                .map(|_| (0.1 * normal(&mut random)).exp())
+                .collect();
+            // Three values have no interval at a higher level.
+            for confidence in [0.9, 0.95] {
+                let interval = anytime(&ratios, confidence).unwrap();
+                for end in [interval.low, interval.high] {
+                    let p = anytime_p(&ratios, end);
+                    assert!((p - (1.0 - confidence)).abs() < 1e-9, "{count}: {p}");
+                }
+                assert!(anytime_p(&ratios, interval.ratio) >= 1.0 - 1e-12);
+            }
+        }
+        assert!((anytime_p(&[1.0; 9], 1.0) - 1.0).abs() < 1e-12);
+        assert!((anytime_p(&[2.0, 2.0], 1.0) - 1.0).abs() < 1e-12);
     }
 
     /// Someone who looks after each pair and stops as soon as equal sides differ is wrong in at most 5 of 100 weighings.

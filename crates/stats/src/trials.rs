@@ -50,9 +50,15 @@ impl Noise {
 /// variances are involved", Biometrika 34 (1947); degrees of freedom by Satterthwaite.
 #[must_use]
 pub fn ratio(a: &[f64], b: &[f64], confidence: f64) -> Option<Ratio> {
+    let (middle, error, freedom) = located(a, b)?;
+    Some(around(middle, error, freedom, confidence))
+}
+
+/// The logarithm of the ratio of two groups, its standard error, and the degrees of freedom of that.
+fn located(a: &[f64], b: &[f64]) -> Option<(f64, f64, f64)> {
     if a.len() < 2 || b.len() < 2 {
         let noise = Noise::of(&[a.to_vec(), b.to_vec()])?;
-        return ratio_given(a, b, noise, confidence);
+        return located_given(a, b, noise);
     }
     let (a, b) = (logarithms(a)?, logarithms(b)?);
     let (count_a, count_b) = (a.len() as f64, b.len() as f64);
@@ -63,21 +69,21 @@ pub fn ratio(a: &[f64], b: &[f64], confidence: f64) -> Option<Ratio> {
         sum * sum / (part_a * part_a / (count_a - 1.0) + part_b * part_b / (count_b - 1.0));
     // Satterthwaite's is never below the smaller group's; where squares underflow it is no number.
     let freedom = freedom.max(count_a.min(count_b) - 1.0);
-    Some(around(mean(&b) - mean(&a), sum.sqrt(), freedom, confidence))
+    Some((mean(&b) - mean(&a), sum.sqrt(), freedom))
 }
 
 /// Compares logarithms when it is known from elsewhere how much trials vary: one trial on each side is then enough.
 /// None when a side is empty or a value is not above 0.
 #[must_use]
 pub fn ratio_given(a: &[f64], b: &[f64], noise: Noise, confidence: f64) -> Option<Ratio> {
+    let (middle, error, freedom) = located_given(a, b, noise)?;
+    Some(around(middle, error, freedom, confidence))
+}
+
+fn located_given(a: &[f64], b: &[f64], noise: Noise) -> Option<(f64, f64, f64)> {
     let (a, b) = (logarithms(a)?, logarithms(b)?);
     let variance = noise.variance * (1.0 / a.len() as f64 + 1.0 / b.len() as f64);
-    Some(around(
-        mean(&b) - mean(&a),
-        variance.sqrt(),
-        noise.freedom,
-        confidence,
-    ))
+    Some((mean(&b) - mean(&a), variance.sqrt(), noise.freedom))
 }
 
 /// Ratio of the second of each pair to the first, by Student's test of the logarithms' differences.
@@ -89,6 +95,58 @@ pub fn paired(a: &[f64], b: &[f64], confidence: f64) -> Option<Ratio> {
     let count = differences.len() as f64;
     let error = (squares(&differences) / (count - 1.0) / count).sqrt();
     Some(around(mean(&differences), error, count - 1.0, confidence))
+}
+
+/// Mean of values that vary from trial to trial, by Student's test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mean {
+    /// The mean itself.
+    pub mean: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Chance of a mean at least so far from 0 where the true one is 0.
+    pub p: f64,
+}
+
+/// The mean of two finite values or more, with Student's interval; none of fewer.
+#[must_use]
+pub fn student(values: &[f64], confidence: f64) -> Option<Mean> {
+    if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
+        return None;
+    }
+    let (count, middle) = (values.len() as f64, mean(values));
+    let error = (squares(values) / (count - 1.0) / count).sqrt();
+    let half = error * student_quantile(f64::midpoint(1.0, confidence), count - 1.0);
+    Some(Mean {
+        mean: middle,
+        low: middle - half,
+        high: middle + half,
+        p: two_sided(middle, error, count - 1.0),
+    })
+}
+
+/// Chance that a ratio of two groups is at least so far from 1 where the true one is 1, by the test of [`ratio`].
+#[must_use]
+pub fn ratio_p(a: &[f64], b: &[f64]) -> Option<f64> {
+    let (middle, error, freedom) = located(a, b)?;
+    Some(two_sided(middle, error, freedom))
+}
+
+/// Whether a slope (or another estimate) differs from 0, given its standard error and degrees of freedom above 0.
+#[must_use]
+pub fn slope_differs(slope: f64, error: f64, freedom: f64, confidence: f64) -> bool {
+    two_sided(slope, error, freedom) < 1.0 - confidence
+}
+
+fn two_sided(middle: f64, error: f64, freedom: f64) -> f64 {
+    if error > 0.0 {
+        let student = StudentsT::new(0.0, 1.0, freedom);
+        student.map_or(f64::NAN, |student| 2.0 * student.sf((middle / error).abs()))
+    } else {
+        f64::from(u8::from(middle == 0.0))
+    }
 }
 
 /// The ratio whose logarithm is `middle`, known with a standard error.
@@ -211,7 +269,38 @@ mod tests {
         assert_eq!(Noise::of(&[vec![1.0, 0.0]]), None);
     }
 
+    /// Expected values from `scipy.stats.ttest_1samp` and its `confidence_interval(0.95)`, and from
+    /// `scipy.stats.ttest_ind(equal_var=False)`, `SciPy` 1.17.1.
+    #[test]
+    fn means_and_chances_are_those_of_scipy() {
+        let found = student(&[1.2, 0.7, 1.9, 1.1], 0.95).unwrap();
+        let expected = [1.225, 0.430_715_55, 2.019_284_45, 0.016_193_32];
+        for (found, expected) in [found.mean, found.low, found.high, found.p]
+            .iter()
+            .zip(expected)
+        {
+            assert!((found - expected).abs() < 1e-7, "{found} {expected}");
+        }
+        assert_eq!(student(&[1.0], 0.95), None);
+        assert_eq!(student(&[1.0, f64::NAN], 0.95), None);
+        let equal = student(&[0.0, 0.0], 0.95).unwrap();
+        assert!((equal.p - 1.0).abs() < 1e-12 && equal.high.abs() < 1e-12);
+        let p = ratio_p(&[1010.0, 990.0, 1005.0], &[950.0, 980.0, 940.0, 961.0]).unwrap();
+        assert!((p - 0.009_302_70).abs() < 1e-7, "{p}");
+    }
+
     proptest! {
+        #[test]
+        fn chances_and_intervals_agree(
+            a in prop::collection::vec(1.0..1e3_f64, 1..6),
+            b in prop::collection::vec(1.0..1e3_f64, 2..6),
+        ) {
+            let interval = ratio(&a, &b, 0.95).unwrap();
+            let p = ratio_p(&a, &b).unwrap();
+            let outside = interval.low > 1.0 || interval.high < 1.0;
+            prop_assert!((p - 0.05).abs() < 1e-6 || outside == (p < 0.05), "{p} {interval:?}");
+        }
+
         #[test]
         fn the_interval_holds_the_ratio_and_turns_over_with_the_sides(
             a in prop::collection::vec(1.0..1e6_f64, 1..6),

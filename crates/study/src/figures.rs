@@ -77,6 +77,13 @@ pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
         Statistic::Throughput,
         &throughput,
     );
+    add(
+        "response_ms.mean".into(),
+        "mean response".into(),
+        "ms",
+        Statistic::MeanResponse,
+        &mean_response,
+    );
     let kinds = a.first().map_or(&[][..], |run| &run.workload.kinds);
     for kind in kinds {
         for (quantile, share, of) in QUANTILES {
@@ -146,4 +153,16 @@ pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
         );
     }
     figures
+}
+
+/// Mean response of all kinds, milliseconds.
+fn mean_response(run: &Run) -> Option<f64> {
+    let kinds = run.result.transactions.values();
+    let (mut sum, mut count) = (0.0, 0.0);
+    for (kind, times) in kinds.filter_map(|kind| Some((kind, kind.response_ms.as_ref()?))) {
+        let answered = (kind.committed + kind.rolled_back + kind.deferred) as f64;
+        sum += times.mean * answered;
+        count += answered;
+    }
+    (count > 0.0).then(|| sum / count)
 }

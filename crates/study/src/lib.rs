@@ -10,6 +10,7 @@ mod compare;
 pub mod comparison;
 mod differences;
 mod figures;
+pub mod findings;
 mod noise;
 mod series;
 pub mod weigh;

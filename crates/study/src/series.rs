@@ -21,6 +21,8 @@ const BUCKET_RATIO: f64 = 1.0025;
 pub(crate) enum Statistic {
     /// Transactions that throughput counts, a slot.
     Throughput,
+    /// Mean response of all kinds.
+    MeanResponse,
     /// A quantile of a kind's responses.
     Response {
         /// Name of the kind.
@@ -181,6 +183,9 @@ pub(crate) struct Series {
     /// Transactions answered that throughput counts, by slot.
     pub(crate) counted: Vec<f64>,
     completed: Vec<f64>,
+    /// Responses of the transactions due in each slot: how many, and their sum in seconds.
+    due: Vec<f64>,
+    response_s: Vec<f64>,
     driver_cpu: Vec<f64>,
     server_cpu: Vec<f64>,
     via_cpu: Vec<f64>,
@@ -204,6 +209,8 @@ impl Series {
             width_s: measured_s / slots as f64,
             counted: vec![0.0; slots],
             completed: vec![0.0; slots],
+            due: vec![0.0; slots],
+            response_s: vec![0.0; slots],
             driver_cpu: vec![0.0; slots],
             server_cpu: vec![0.0; slots],
             via_cpu: vec![0.0; slots],
@@ -253,6 +260,8 @@ impl Series {
             self.counted[slot] += f64::from(u8::from(counted[kind]));
         }
         if let Some(slot) = self.slot(due_s) {
+            self.due[slot] += 1.0;
+            self.response_s[slot] += row.response_ns as f64 / 1e9;
             *responses[kind][slot]
                 .entry(bucket(row.response_ns))
                 .or_insert(0) += 1;
@@ -298,6 +307,7 @@ impl Series {
         let (mut counts, mut counted) = (Vec::new(), "");
         let value = |statistic: &'a Statistic| match statistic {
             Statistic::Throughput => sum(&self.counted),
+            Statistic::MeanResponse => 1e3 * sum(&self.response_s) / sum(&self.due),
             Statistic::DriverCpu => sum(&self.driver_cpu) / completed,
             Statistic::ServerCpu => sum(&self.server_cpu) / completed,
             Statistic::ViaCpu => sum(&self.via_cpu) / completed,

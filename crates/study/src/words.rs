@@ -290,7 +290,7 @@ fn percent(value: f64) -> String {
 }
 
 /// Four digits, or all before the point, with separators.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value.abs() < 1000.0 {
         let digits = if value == 0.0 {
             0.0

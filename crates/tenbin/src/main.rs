@@ -13,6 +13,7 @@ mod screen;
 mod script;
 mod signals;
 mod units;
+mod weighing;
 
 use clap::{Parser, Subcommand};
 use std::os::unix::process::CommandExt as _;

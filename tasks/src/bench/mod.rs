@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: tenbin beside its peers, in one run, interleaved.
 
+mod causes;
 mod driver;
 mod iotrace;
 mod observe;
@@ -17,7 +18,7 @@ use std::process::Command;
 use xtask::target;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 10] = [
     "load",
     "driver",
     "terminals",
@@ -27,6 +28,7 @@ pub(crate) const NAMES: [&str; 9] = [
     "iotrace",
     "observe",
     "tpmonitor",
+    "causes",
 ];
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
@@ -66,6 +68,7 @@ fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
         "iotrace" => iotrace::iotrace(pairs),
         "observe" => observe::observe(pairs),
         "tpmonitor" => tpmonitor::tpmonitor(pairs),
+        "causes" => causes::causes(pairs),
         unknown => bail!("there is no bench {unknown}"),
     }
 }

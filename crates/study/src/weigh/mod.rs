@@ -25,6 +25,7 @@ pub use slices::{BLOCKS, Seen, Slice, SliceUse, Slices};
 pub use stopping::{Contrast, Evidence, Stopping, family_confidence};
 pub use turns::{Ended, Executor, Trialed, order, weigh};
 
+use crate::findings::Findings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tenbin_stats::CONFIDENCE;
@@ -188,6 +189,10 @@ pub struct Weighing {
     pub stopped_by: StoppedBy,
     /// What failed, if a trial and its repetition did.
     pub failure: Option<String>,
+    /// What the trials say of other measures, and why the sides differ, for each side but the first; empty until the
+    /// weighing has ended.
+    #[serde(default)]
+    pub findings: Vec<Findings>,
 }
 
 impl Weighing {
@@ -223,6 +228,7 @@ impl Weighing {
             taken: ended.evidence.taken,
             stopped_by: ended.stopped_by,
             failure: ended.failure,
+            findings: Vec::new(),
         }
     }
 

@@ -27,7 +27,7 @@ fn one_run_each_decides_nothing_and_shows_how_it_varies_within() {
     let comparison = compare(a, a, &[], Some(0.0)).unwrap();
     assert_eq!(comparison.differences, []);
     assert!(comparison.warnings.is_empty(), "{:?}", comparison.warnings);
-    assert_eq!(comparison.rows.len(), 1 + 5 * 3 + 3);
+    assert_eq!(comparison.rows.len(), 2 + 5 * 3 + 3);
     for row in &comparison.rows {
         assert_eq!(
             row.ratio.map(f64::to_bits),

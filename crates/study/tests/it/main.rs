@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod compare;
+mod findings;
 mod gate;
 mod made;
 mod slices;

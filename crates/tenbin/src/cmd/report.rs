@@ -1,20 +1,21 @@
 //! `tenbin report`: a run directory as people read it.
 
-use crate::aging;
 use crate::exit::{Answer, Class, Failure, Result};
+use crate::{aging, weighing};
 use clap::ValueEnum;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use tenbin_record::{RunDir, SampleReader};
 use tenbin_study::aging::Aging;
+use tenbin_study::weigh::Weighing;
 
-/// Write the report of a run or a study from its directory
+/// Write the report of a run, a weighing or a study from its directory
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenbin report tenbin-runs/tpcc-…            writes report.html into it\n  tenbin report a --format markdown > a.md\n  tenbin report a --format html --out -      to standard output"
 )]
 pub(crate) struct Args {
-    /// The directory of the run or the study
+    /// The directory of the run, the weighing or the study
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// Format of the report
@@ -31,16 +32,20 @@ enum Format {
     Html,
     /// For an issue or a wiki
     Markdown,
-    /// The table that `tenbin run` or `tenbin study run` prints
+    /// The table that `tenbin run`, `tenbin weigh` or `tenbin study run` prints
     Text,
-    /// run.json or study.json
+    /// run.json, weighing.json or study.json
     Json,
 }
 
 pub(crate) fn run(args: &Args) -> Result {
-    let text = match aging::open(&args.directory)? {
-        Some(study) => of_study(args, &study)?,
-        None => of_run(args)?,
+    let text = match (
+        aging::open(&args.directory)?,
+        weighing::open(&args.directory)?,
+    ) {
+        (Some(study), _) => of_study(args, &study)?,
+        (None, Some(weighing)) => of_weighing(args, &weighing)?,
+        (None, None) => of_run(args)?,
     };
     write(args, &text)
 }
@@ -56,6 +61,16 @@ fn of_study(args: &Args, study: &Aging) -> Result<String> {
                 "there is no Markdown of a study: give --format html, text or json",
             ));
         }
+    })
+}
+
+fn of_weighing(args: &Args, weighing: &Weighing) -> Result<String> {
+    let color = std::io::stdout().is_terminal();
+    Ok(match args.format {
+        Format::Html => weighing::page(weighing, &args.directory)?,
+        Format::Text => tenbin_report::weighing_terminal(weighing, 80, color),
+        Format::Markdown => tenbin_report::weighing_markdown(weighing),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(weighing)?),
     })
 }
 

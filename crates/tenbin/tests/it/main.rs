@@ -9,6 +9,7 @@
 mod attribution;
 mod bank;
 mod bench;
+mod causes;
 mod command;
 mod compare;
 mod faults;

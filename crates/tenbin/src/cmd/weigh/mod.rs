@@ -185,7 +185,7 @@ fn weighed(args: &Args) -> Result {
     session.why_by = why;
     let known = noise::Known::of(&sides, by, session.slice);
     session.tell_plan(by, &sides, &known);
-    let weighing = match by {
+    let mut weighing = match by {
         By::Slices => by_slices(&mut session, &sides)?,
         By::Trials => {
             let stopping = session.stopping;
@@ -194,6 +194,8 @@ fn weighed(args: &Args) -> Result {
         }
     };
     known.add(&weighing.evidence());
+    session.save(&weighing)?;
+    crate::weighing::complete(&mut weighing, &session.directory)?;
     session.save(&weighing)?;
     print(args, &weighing, &session.directory)?;
     Ok(answer(&weighing))
@@ -293,7 +295,11 @@ fn print(args: &Args, weighing: &Weighing, directory: &Path) -> Result<()> {
     } else {
         let color = std::io::stdout().is_terminal();
         print!("{}", tenbin_report::weighing_terminal(weighing, 80, color));
-        println!("\nResult and trials: {}", directory.display());
+        println!(
+            "\nResult and trials: {}; page: {}",
+            directory.display(),
+            crate::weighing::PAGE
+        );
     }
     Ok(())
 }
