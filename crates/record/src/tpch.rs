@@ -6,19 +6,20 @@ use serde::{Deserialize, Serialize};
 /// The power test, and the throughput test where it was run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Tpch {
-    /// Power@Size (clause 5.4.1), of times that are not rounded to tenths of a second.
-    pub power: f64,
+    /// Power@Size (clause 5.4.1), of times that are not rounded to tenths of a second; none of a test that did not
+    /// finish.
+    pub power: Option<f64>,
     /// Length of the power test, seconds.
     pub power_s: f64,
-    /// Throughput@Size (clause 5.4.2); none without that test.
+    /// Throughput@Size (clause 5.4.2); none without that test, or if it did not finish.
     pub throughput: Option<f64>,
-    /// Length of the throughput test (clause 5.3.6), seconds.
+    /// Length of the throughput test (clause 5.3.6), seconds; none without a finished execution of it.
     pub throughput_s: Option<f64>,
-    /// QphH@Size (clause 5.4.3); none without the throughput test.
+    /// QphH@Size (clause 5.4.3); none without both.
     pub qphh: Option<f64>,
-    /// Query streams of the throughput test.
+    /// Query streams asked for, of the throughput test; 0 without it.
     pub streams: u32,
-    /// Every query and refresh function, in the order of their ends.
+    /// Every query and refresh function that finished, in the order of their ends.
     pub executions: Vec<Execution>,
 }
 
@@ -49,7 +50,26 @@ pub enum Test {
     Throughput,
 }
 
+/// Queries of a stream.
+const QUERIES: u32 = 22;
+
 impl Tpch {
+    /// Queries and refresh functions of a test.
+    #[must_use]
+    pub fn planned(&self, test: Test) -> u32 {
+        match test {
+            Test::Power => QUERIES + 2,
+            Test::Throughput => self.streams * (QUERIES + 2),
+        }
+    }
+
+    /// How many of them finished.
+    #[must_use]
+    pub fn finished(&self, test: Test) -> usize {
+        let executions = self.executions.iter();
+        executions.filter(|one| one.test == test).count()
+    }
+
     /// Times of `name` in one test, seconds, in the order of their ends.
     pub fn times_s(&self, test: Test, name: &str) -> impl Iterator<Item = f64> {
         self.executions

@@ -40,7 +40,7 @@ pub(crate) fn terminal(
     out.push('\n');
     out.push_str(&times(tpch).terminal(width, color));
     out.push('\n');
-    if tpch.throughput.is_some() {
+    if tpch.throughput_s.is_some() {
         say(&mut out, AMONG, Tone::Soft);
     }
     say(&mut out, DERIVED, Tone::Soft);
@@ -87,7 +87,7 @@ pub(crate) fn page(run: &Run, tpch: &Tpch, observed: &Observed, stacks: &[Stack]
             }
             div.verdict { @for text in sentences(run, tpch) { p { (text) } } p.soft { (DERIVED) } }
             @for warning in warnings(run) { p.warning { (warning) } }
-            (section("Queries", &html! { (bars(tpch)) (times(tpch).html()) @if tpch.throughput.is_some() { p.soft { (AMONG) } } }))
+            (section("Queries", &html! { (bars(tpch)) (times(tpch).html()) @if tpch.throughput_s.is_some() { p.soft { (AMONG) } } }))
             (section("Rules", &filled(&parts::audit(run))))
             (section("What PostgreSQL and the machine did", &watched(run, observed, stacks)))
             (section("Settings", &filled(&parts::settings(run))))
@@ -105,17 +105,30 @@ fn title(run: &Run, tpch: &Tpch) -> String {
     format!(
         "TPC-H-derived load on PostgreSQL {}: {}",
         run.server.version,
-        headline(run, tpch)
+        headline(run, tpch).unwrap_or_else(|| "not finished".to_owned())
     )
 }
 
-/// `QphH@1 12,345`, or without the throughput test `Power@1 12,345`.
-fn headline(run: &Run, tpch: &Tpch) -> String {
+/// `QphH@1 12,345`, or without the throughput test `Power@1 12,345`; none without the power test.
+fn headline(run: &Run, tpch: &Tpch) -> Option<String> {
     let scale = run.workload.scale;
-    match tpch.qphh {
-        Some(value) => format!("QphH@{scale} {}", whole(value)),
-        None => format!("Power@{scale} {}", whole(tpch.power)),
-    }
+    let qphh = tpch
+        .qphh
+        .map(|value| format!("QphH@{scale} {}", whole(value)));
+    qphh.or_else(|| Some(format!("Power@{scale} {}", whole(tpch.power?))))
+}
+
+/// `9 of 24 queries and refresh functions of the power test finished`.
+fn finished(tpch: &Tpch, test: Test) -> String {
+    let name = match test {
+        Test::Power => "power",
+        Test::Throughput => "throughput",
+    };
+    format!(
+        "{} of {} queries and refresh functions of the {name} test finished",
+        tpch.finished(test),
+        tpch.planned(test)
+    )
 }
 
 fn whole(value: f64) -> String {
@@ -127,11 +140,17 @@ fn whole(value: f64) -> String {
 }
 
 fn sentences(run: &Run, tpch: &Tpch) -> Vec<String> {
-    let mut texts = vec![format!(
-        "PostgreSQL {} reached {} (derived, unaudited).",
-        run.server.version,
-        headline(run, tpch)
-    )];
+    let version = &run.server.version;
+    let mut texts = vec![match headline(run, tpch) {
+        Some(headline) => format!("PostgreSQL {version} reached {headline} (derived, unaudited)."),
+        None => format!("PostgreSQL {version} has no Power@Size: the power test did not finish."),
+    }];
+    if let Some(why) = &run.run.interrupted_by {
+        let why = why.trim_end_matches('.');
+        texts.push(format!(
+            "This run ended early ({why}). The result is partial."
+        ));
+    }
     let longest = tpch
         .executions
         .iter()
@@ -140,18 +159,29 @@ fn sentences(run: &Run, tpch: &Tpch) -> Vec<String> {
     let longest = longest.map_or_else(String::new, |one| {
         format!(", {} the longest with {}", one.name, duration(one.time_s))
     });
-    texts.push(format!(
-        "Power {}: one stream of 22 queries between the two refresh functions in {}{longest}.",
-        whole(tpch.power),
-        duration(tpch.power_s)
-    ));
-    if let Some((throughput, seconds)) = tpch.throughput.zip(tpch.throughput_s) {
-        texts.push(format!(
+    texts.push(match tpch.power {
+        Some(power) => format!(
+            "Power {}: one stream of 22 queries between the two refresh functions in {}{longest}.",
+            whole(power),
+            duration(tpch.power_s)
+        ),
+        None => format!(
+            "Power: {} in {}{longest}.",
+            finished(tpch, Test::Power),
+            duration(tpch.power_s)
+        ),
+    });
+    match tpch.throughput.zip(tpch.throughput_s) {
+        Some((throughput, seconds)) => texts.push(format!(
             "Throughput {}: {} and as many refresh pairs in {}.",
             whole(throughput),
             counted(u64::from(tpch.streams), "query stream", "query streams"),
             duration(seconds)
-        ));
+        )),
+        None if tpch.streams > 0 => {
+            texts.push(format!("Throughput: {}.", finished(tpch, Test::Throughput)));
+        }
+        None => {}
     }
     texts
 }
@@ -163,7 +193,7 @@ fn names() -> impl Iterator<Item = String> {
 
 /// Every query and refresh function: its time alone, and the least, mean and most of it among others.
 fn times(tpch: &Tpch) -> Table {
-    let several = tpch.throughput.is_some();
+    let several = tpch.throughput_s.is_some();
     let mut columns = vec![
         words(""),
         numbers("rows"),

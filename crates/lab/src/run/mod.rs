@@ -238,8 +238,8 @@ pub struct Judged {
     pub lost: bool,
     /// Terminals that left because of an error.
     pub left: u32,
-    /// Whether all files are whole.
-    pub(crate) recorded: Result<()>,
+    /// What went wrong while it was driven or recorded.
+    pub(crate) ended: Result<()>,
     /// As judged without checks.
     pub(crate) throughput: Throughput,
     /// Dropped after the checks.
@@ -301,7 +301,7 @@ impl Judged {
             directory,
             lost: self.lost,
             left: self.left,
-            failure: self.recorded.and(after).and(named).err(),
+            failure: self.ended.and(after).and(named).err(),
         }
     }
 }
@@ -373,7 +373,10 @@ impl<S: Subject> Judge for DrivenLoad<S> {
         let mut observation = self.watched.observation;
         let completed = driven.kinds.iter().map(|kind| kind.completed).sum();
         observation.divide(completed, driven.measured_s);
-        let lost = matches!(driven.ended, Ended::Failed(_));
+        let lost = match &driven.ended {
+            Ended::Failed(error) => !matches!(error, RunError::Recording(_)),
+            Ended::Planned | Ended::Interrupted => false,
+        };
         let run = Run {
             timeline: result::timeline(&driven.timeline, &driven.kinds),
             ..head.run(
@@ -389,7 +392,7 @@ impl<S: Subject> Judge for DrivenLoad<S> {
             checks: subject.checks(&driven).filter(|_| !lost),
             lost,
             left: driven.left,
-            recorded,
+            ended: recorded,
             throughput: run.result.throughput.clone(),
             hold: self.hold,
             run,

@@ -6,12 +6,13 @@ use crate::workload::{Dataset, OnExisting, Prepared, Recipe, Spec};
 use crate::{Error, Event, Lab, LoadSpec, Needs, Refusal, Result, System, WatchSpec};
 use postgres::NoTls;
 use std::time::{Instant, SystemTime};
-use tenbin_record::result::{Driver, RunResult, Throughput, Times, Transaction};
+use tenbin_record::result::{AuditItem, Driver, RunResult, Throughput, Times, Transaction};
 use tenbin_record::run::RunInfo;
 use tenbin_record::tpch::{self as record, Execution, Tpch};
 use tenbin_record::{Observation, RunWriter, time};
+use tenbin_workload::audit::{self, Failures};
 use tenbin_workload::load::{Hold, Share, hold};
-use tenbin_workload::tpch::test::{self, Executed, Test, TestOptions, Tested, What};
+use tenbin_workload::tpch::test::{self, Executed, Test, TestError, TestOptions, Tested, What};
 use tenbin_workload::tpch::{self, Meta, QUERIES, metric};
 
 impl Spec for TpchSpec {
@@ -113,6 +114,11 @@ impl Judge for Ran {
     fn judge(self: Box<Self>, head: Head<'_>) -> Judged {
         let (tested, options) = (self.watched.outcome, self.options);
         let recorded = self.watched.samples.finish();
+        let recorded = recorded.map(drop).map_err(Error::from);
+        let interrupted_by = tested.failure.as_ref().map(|failure| match failure {
+            TestError::Stopped => "a signal".to_owned(),
+            failure => failure.to_string(),
+        });
         let measured_s = tested.elapsed_s(Test::Power) + tested.elapsed_s(Test::Throughput);
         let info = RunInfo {
             id: head.id.to_owned(),
@@ -123,18 +129,17 @@ impl Judge for Ran {
             duration_s: measured_s,
             measured_s,
             active_s: None,
-            interrupted: false,
-            interrupted_by: None,
+            interrupted: interrupted_by.is_some(),
+            interrupted_by,
             command_line: head.lab.command_line.clone(),
         };
         let observation = self.watched.observation;
         let workload = tpch::describe(&tested.meta, options.streams);
-        let result = result(&tested, &options, workload.metric.name.clone(), measured_s);
+        let result = result(&tested, &options, measured_s);
         Judged {
             checks: None,
             lost: false,
             left: 0,
-            recorded: recorded.map(drop).map_err(Error::from),
             throughput: result.throughput.clone(),
             hold: Some(self.hold),
             run: head.run(
@@ -145,6 +150,10 @@ impl Judge for Ran {
                 observation,
                 self.database_size_bytes,
             ),
+            ended: match tested.failure {
+                None | Some(TestError::Stopped) => recorded,
+                Some(failure) => Err(failure.into()),
+            },
         }
     }
 }
@@ -165,23 +174,36 @@ fn driver(options: &TestOptions, observation: &Observation) -> Driver {
     }
 }
 
-fn result(tested: &Tested, options: &TestOptions, metric: String, measured_s: f64) -> RunResult {
+fn result(tested: &Tested, options: &TestOptions, measured_s: f64) -> RunResult {
     let figures = figures(tested, options);
     let of = |what: What| {
         let times = tested.executed.iter().filter(|one| one.what == what);
         transaction(times.map(|one| one.time.as_secs_f64() * 1e3).collect())
     };
+    let transactions_per_s = tested.executed.len() as f64 / measured_s;
+    let (metric, value, unfinished) = match (figures.qphh, figures.power) {
+        (Some(qphh), _) => ("QphH, derived", qphh, None),
+        (None, Some(power)) => {
+            let unfinished = options.streams.map(|_| "throughput");
+            ("Power, derived", power, unfinished)
+        }
+        (None, None) => (
+            "queries and refresh functions a second",
+            transactions_per_s,
+            Some("power"),
+        ),
+    };
     RunResult {
         throughput: Throughput {
-            metric,
-            value: figures.qphh.unwrap_or(figures.power),
-            why_unqualified: None,
-            transactions_per_s: tested.executed.len() as f64 / measured_s,
+            metric: metric.to_owned(),
+            value,
+            why_unqualified: unfinished.map(|test| format!("the {test} test did not finish")),
+            transactions_per_s,
         },
         transactions: tpch::kinds()
             .map(|what| (what.to_string(), of(what)))
             .collect(),
-        audit: tpch::audit(tested.meta.scale, options.streams),
+        audit: rules(tested, options),
         tpch: Some(figures),
         ..RunResult::default()
     }
@@ -189,19 +211,22 @@ fn result(tested: &Tested, options: &TestOptions, metric: String, measured_s: f6
 
 fn figures(tested: &Tested, options: &TestOptions) -> Tpch {
     let scale = tested.meta.scale;
-    let (mut queries_s, mut refresh_s) = (Vec::new(), [0.0; 2]);
+    let (mut queries_s, mut refresh_s) = (Vec::new(), Vec::new());
     for one in tested.of(Test::Power) {
         let time_s = one.time.as_secs_f64();
         match one.what {
             What::Query(_) => queries_s.push(time_s),
-            What::Insert => refresh_s[0] = time_s,
-            What::Delete => refresh_s[1] = time_s,
+            What::Insert | What::Delete => refresh_s.push(time_s),
         }
     }
-    let power = metric::power(scale, &queries_s, refresh_s);
-    let throughput_s = options.streams.map(|_| tested.elapsed_s(Test::Throughput));
-    let throughput = options
-        .streams
+    let power = match refresh_s.as_slice() {
+        [insert, delete] => Some(metric::power(scale, &queries_s, [*insert, *delete])),
+        _ => None,
+    };
+    let begun = tested.of(Test::Throughput).next().is_some();
+    let throughput_s = begun.then(|| tested.elapsed_s(Test::Throughput));
+    let whole = options.streams.filter(|_| tested.failure.is_none());
+    let throughput = whole
         .zip(throughput_s)
         .map(|(streams, seconds)| metric::throughput(scale, streams, seconds));
     Tpch {
@@ -209,7 +234,9 @@ fn figures(tested: &Tested, options: &TestOptions) -> Tpch {
         power_s: tested.elapsed_s(Test::Power),
         throughput,
         throughput_s,
-        qphh: throughput.map(|throughput| metric::composite(power, throughput)),
+        qphh: power
+            .zip(throughput)
+            .map(|(power, throughput)| metric::composite(power, throughput)),
         streams: options.streams.unwrap_or(0),
         executions: tested.executed.iter().map(execution).collect(),
     }
@@ -252,4 +279,24 @@ fn transaction(mut times_ms: Vec<f64>) -> Transaction {
         response_ms: Times::of(count, mean, most, quantile),
         ..Transaction::default()
     }
+}
+
+/// What of the standard's rules the run keeps, and whether something failed.
+fn rules(tested: &Tested, options: &TestOptions) -> Vec<AuditItem> {
+    let mut rules = tpch::audit(tested.meta.scale, options.streams);
+    rules.push(failures(tested));
+    rules
+}
+
+/// The first failure ends the tests, so there is at most one.
+fn failures(tested: &Tested) -> AuditItem {
+    let failure = tested.failure.as_ref();
+    let failure = failure.filter(|failure| !matches!(failure, TestError::Stopped));
+    let errors = u64::from(failure.is_some());
+    let found = Failures {
+        due: tested.executed.len() as u64 + errors,
+        errors,
+        unanswered: 0,
+    };
+    audit::failures(found, failure.map(ToString::to_string))
 }

@@ -31,7 +31,7 @@ fn run(streams: u32) -> Run {
     "tpch".clone_into(&mut run.workload.name);
     run.workload.scale = 1.0;
     run.result.tpch = Some(Tpch {
-        power: 4_321.0,
+        power: Some(4_321.0),
         power_s: 25.8,
         throughput: several.then_some(3_210.0),
         throughput_s: several.then_some(49.3),
@@ -59,6 +59,37 @@ fn a_power_test_alone_says_nothing_of_streams() {
         );
         assert!(
             !text.contains("least") && text.contains("unaudited"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn tests_that_did_not_finish_have_no_metric_and_say_how_far_they_came() {
+    let mut run = run(2);
+    run.run.interrupted = true;
+    run.run.interrupted_by = Some("Q3 of stream 2 failed: no".to_owned());
+    let tpch = run.result.tpch.as_mut().unwrap();
+    (tpch.throughput, tpch.qphh) = (None, None);
+    tpch.executions
+        .retain(|one| one.test == Test::Power || one.stream == 1);
+    let texts = |run: &Run| [terminal(run, Path::new("t"), 200, false), markdown(run)];
+    for text in texts(&run) {
+        assert!(
+            text.contains("reached Power@1 4,321")
+                && text.contains("ended early (Q3 of stream 2 failed: no)")
+                && text.contains("24 of 48 queries and refresh functions of the throughput test"),
+            "{text}"
+        );
+    }
+    let tpch = run.result.tpch.as_mut().unwrap();
+    (tpch.power, tpch.throughput_s) = (None, None);
+    tpch.executions.truncate(1);
+    for text in texts(&run) {
+        assert!(
+            text.contains("has no Power@Size")
+                && text.contains("1 of 24 queries and refresh functions of the power test")
+                && !text.contains("Power@1"),
             "{text}"
         );
     }

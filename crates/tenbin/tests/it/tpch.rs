@@ -1,5 +1,7 @@
 //! TPC-H's tests from the command line.
 
+use crate::command::{dsn, server};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -128,7 +130,66 @@ fn a_query_that_fails_fails_the_run() {
         "{}",
         said(&output)
     );
-    assert!(output.stdout.is_empty() && !out.exists());
+    // What finished before is kept, marked, and says how far it came.
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.contains("has no Power@Size"), "{told}");
+    assert!(!out.exists());
+    let kept = fs::read(folder.path().join("t.partial/run.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    assert_eq!(kept["run"]["interrupted"], true);
+    let tpch = &kept["result"]["tpch"];
+    let done = tpch["executions"].as_array().unwrap().len();
+    assert!(done > 0 && tpch["power"].is_null(), "{tpch}");
+    assert!(told.contains(&format!("{done} of 24 queries")), "{told}");
+    let rules = kept["result"]["audit"].as_array().unwrap();
+    let failed = rules.iter().find(|rule| rule["id"] == "failures").unwrap();
+    assert_eq!(failed["verdict"], "FAIL");
+    assert_eq!(failed["measured"], format!("1 of {}", done + 1));
+}
+
+#[test]
+fn a_signal_keeps_what_finished() {
+    let server = server();
+    let dsn = dsn(&server);
+    let loaded = tenbin(&["load", "tpch", "--scale", "0.01", "--dsn", &dsn]);
+    assert!(loaded.status.success(), "{}", said(&loaded));
+    // RF1 and Q14 do not read NATION; Q2, which follows them, waits for it.
+    let mut locking = server.connect().unwrap();
+    locking
+        .batch_execute("BEGIN; LOCK TABLE nation IN ACCESS EXCLUSIVE MODE")
+        .unwrap();
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("t");
+    let child = Command::new(TENBIN)
+        .args(["run", "tpch", "--streams", "2", "--dsn", &dsn, "--out"])
+        .arg(&out)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let waiting = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'nation'::regclass";
+    let mut watching = server.connect().unwrap();
+    while watching.query(waiting, &[]).unwrap().is_empty() {}
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        told.contains("2 of 24 queries") && told.contains("(a signal)"),
+        "{told}"
+    );
+    let kept = fs::read(folder.path().join("t.partial/run.json")).unwrap();
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
+    let tpch = &kept["result"]["tpch"];
+    let names: Vec<&str> = tpch["executions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["name"].as_str())
+        .collect();
+    assert_eq!(names, ["RF1", "Q14"]);
+    assert!(tpch["power"].is_null());
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub enum TestError {
         used: u64,
     },
     /// A query was not answered.
-    #[error("{what} of stream {stream} failed: {}; the result would not be whole", server_message(.answer))]
+    #[error("{what} of stream {stream} failed: {}", server_message(.answer))]
     Query {
         /// `Q14`.
         what: String,
@@ -74,7 +74,7 @@ pub enum TestError {
         answer: postgres::Error,
     },
     /// Stopped by the stop flag.
-    #[error("stopped before the tests were done: a part of them has no result")]
+    #[error("stopped before the tests were done")]
     Stopped,
 }
 
@@ -131,12 +131,14 @@ pub struct Executed {
 }
 
 /// What was measured.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct Tested {
     /// The data.
     pub meta: Meta,
-    /// Every execution, in the order of their ends.
+    /// Every execution that finished, in the order of their ends; at least one.
     pub executed: Vec<Executed>,
+    /// Why the tests ended before the last execution, if they did.
+    pub failure: Option<TestError>,
 }
 
 impl Tested {
@@ -174,7 +176,8 @@ struct Session {
 /// made before the clock runs. `progress` is told of each execution, and ten times a second of none.
 ///
 /// # Errors
-/// [`TestError`]; refresh pairs that were committed until then stay.
+/// [`TestError`], if no execution finished; later failures are in [`Tested::failure`]. Refresh pairs that were committed
+/// until then stay.
 pub fn run<C>(
     options: &TestOptions,
     connect: C,
@@ -247,10 +250,17 @@ where
         progress,
         executed: Vec::new(),
     };
-    bench.run(Test::Power, power)?;
-    bench.run(Test::Throughput, throughput)?;
-    let executed = bench.executed;
-    Ok(Tested { meta, executed })
+    let ended = bench.run(Test::Power, power);
+    let failure = ended.and_then(|()| bench.run(Test::Throughput, throughput));
+    let (executed, failure) = (bench.executed, failure.err());
+    match failure {
+        Some(failure) if executed.is_empty() => Err(failure),
+        failure => Ok(Tested {
+            meta,
+            executed,
+            failure,
+        }),
+    }
 }
 
 fn loaded(client: &mut Client, schema: &str) -> Result<Meta, TestError> {
