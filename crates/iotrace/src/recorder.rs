@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tenbin_record::io::{IoRow, IoWriter, Text};
 use tenbin_record::run::Tenbin;
 use tenbin_record::trace::{self, Device, Totals, Trace, TraceInfo};
-use tenbin_record::{RunWriter, TRACE_SCHEMA, time};
+use tenbin_record::{IoReader, RecordError, RunWriter, TRACE_SCHEMA, time};
 
 /// How often rows are let go and written.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
@@ -53,6 +53,8 @@ pub struct Recorder {
     tally: Tally,
     rows: Vec<IoRow>,
     keys: HashSet<Text>,
+    /// Whether the writer has stopped: the disk is full, mostly.
+    stopped: bool,
     written: Instant,
     asked: Instant,
 }
@@ -72,12 +74,14 @@ pub struct Finished {
     pub duration_s: f64,
     /// Rows that came too late to stand in the order of issue.
     pub disordered: u64,
+    /// Why rows are missing at the end, if the disk was full: everything above is of those that are kept.
+    pub cut_short: Option<RecordError>,
 }
 
 /// How a trace ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Ending {
-    /// `duration`, `command`, `process` or `signal`.
+    /// `duration`, `command`, `process`, `signal` or `recording failed`.
     pub by: &'static str,
     /// Before its time.
     pub interrupted: bool,
@@ -149,6 +153,7 @@ impl Recorder {
             tally: Tally::default(),
             rows: Vec::new(),
             keys: HashSet::new(),
+            stopped: false,
             written: Instant::now(),
             asked: Instant::now(),
         })
@@ -178,6 +183,12 @@ impl Recorder {
         Ok(())
     }
 
+    /// Whether rows cannot be written any more: it is time to end.
+    #[must_use]
+    pub fn stopped(&self) -> bool {
+        self.stopped
+    }
+
     /// I/Os seen and lost so far.
     pub fn so_far(&self) -> Result<(u64, u64), Error> {
         Ok((self.received, self.kernel.counters()?.lost))
@@ -199,11 +210,7 @@ impl Recorder {
             let process = self.namer.process(io.pid);
             self.held.put(io.issue_ns, (io, process));
         }
-        if let Err(stopped) = self.let_go(u64::MAX) {
-            // What stopped the writer is told by its end.
-            self.writer.finish()?;
-            return Err(stopped);
-        }
+        self.let_go(u64::MAX)?;
         self.close(counters, end_ns)
     }
 
@@ -231,14 +238,31 @@ impl Recorder {
         let keys = self.keys.iter().map(|key| &**key);
         let (known, unnamed) = self.namer.catalogue.finish(keys);
         let name = |key: &str| known.get(key).map(ToString::to_string);
-        let totals = self.tally.totals(counters.lost, self.in_flight, name);
-        let rows = self.writer.finish()?.rows;
-        if rows != totals.events {
-            return Err(Error::Unbalanced(format!(
-                "{rows} rows were written of {} events",
-                totals.events
-            )));
-        }
+        let (totals, cut_short) = match self.writer.finish() {
+            Ok(written) => {
+                let totals = self.tally.totals(counters.lost, self.in_flight, name);
+                if written.rows != totals.events {
+                    return Err(Error::Unbalanced(format!(
+                        "{} rows were written of {} events",
+                        written.rows, totals.events
+                    )));
+                }
+                (totals, None)
+            }
+            Err(RecordError::CutShort { path, rows, source }) => {
+                let mut kept = Tally::default();
+                for rows in IoReader::open(&path)? {
+                    for row in rows? {
+                        kept.add(&row, row.relation.as_ref());
+                    }
+                }
+                // Those under way are the last rows, which did not find room.
+                let lost = counters.lost + self.tally.events() - rows;
+                let cut_short = RecordError::CutShort { path, rows, source };
+                (kept.totals(lost, 0, name), Some(cut_short))
+            }
+            Err(error) => return Err(error.into()),
+        };
         let named = |key: &Text| Some((key.to_string(), name(key)?));
         Ok(Finished {
             devices: self.namer.described,
@@ -247,6 +271,7 @@ impl Recorder {
             duration_s: end_ns.saturating_sub(self.start_ns) as f64 / 1e9,
             disordered: self.held.late(),
             totals,
+            cut_short,
         })
     }
 
@@ -285,7 +310,10 @@ impl Recorder {
             }
             self.rows.push(row);
         }
-        self.writer.write(&self.rows)?;
+        match self.writer.write(&self.rows) {
+            Err(RecordError::Stopped { .. }) => self.stopped = true,
+            written => written?,
+        }
         self.rows.clear();
         Ok(())
     }

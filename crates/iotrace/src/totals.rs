@@ -123,6 +123,11 @@ impl Tally {
         }
     }
 
+    /// How many were added.
+    pub(crate) fn events(&self) -> u64 {
+        self.totals.events
+    }
+
     /// The sums so far; `name` gives the name of a relation that was counted under its file.
     #[must_use]
     pub fn totals(

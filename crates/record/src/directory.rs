@@ -1,5 +1,6 @@
 //! The run directory itself: made under a temporary name, renamed when whole.
 
+use crate::room::Room;
 use crate::run::{RUN_SCHEMA, Run};
 use crate::trace::{TRACE_SCHEMA, Trace};
 use crate::{
@@ -60,6 +61,7 @@ pub struct RunWriter {
     partial: PathBuf,
     /// The directory, locked: no other run takes an empty one for what a killed run left.
     _lock: File,
+    room: Room,
     out: PathBuf,
     interrupted: Option<bool>,
 }
@@ -88,9 +90,14 @@ impl RunWriter {
         let Some(lock) = take(&partial)? else {
             return Err(RecordError::Exists { path: partial });
         };
+        let room = Room::reserve(&partial).inspect_err(|_| {
+            // Succeeds on an empty directory only.
+            let _ = fs::remove_dir(&partial);
+        })?;
         Ok(Self {
             partial,
             _lock: lock,
+            room,
             out,
             interrupted: None,
         })
@@ -153,8 +160,8 @@ impl RunWriter {
         let path = self.partial.join(TRACE_JSON);
         let text = json::write(trace, &path)?;
         parse::<Trace>(text.as_bytes(), TRACE_SCHEMA, &path)?;
-        fs::write(&path, text).map_err(RecordError::io("write", &path))?;
-        sync(&path)?;
+        let written = self.room.write(&path, text.as_bytes());
+        written.map_err(RecordError::io("write", &path))?;
         self.interrupted = Some(trace.trace.interrupted);
         Ok(())
     }
@@ -168,7 +175,7 @@ impl RunWriter {
         let text = json::write(run, &path)?;
         parse::<Run>(text.as_bytes(), RUN_SCHEMA, &path)?;
         let next = self.partial.join(NEXT_RUN_JSON);
-        let written = fs::write(&next, text).and_then(|()| File::open(&next)?.sync_all());
+        let written = self.room.write(&next, text.as_bytes());
         let moved = written.and_then(|()| fs::rename(&next, &path));
         if let Err(error) = moved {
             // It would be neither whole nor of use, and the room may be needed.
@@ -220,6 +227,8 @@ impl RunWriter {
 
 impl Drop for RunWriter {
     fn drop(&mut self) {
+        // A network file system keeps an open file in its directory.
+        self.room.release();
         // Succeeds on an empty directory only.
         let _ = fs::remove_dir(&self.partial);
     }
@@ -367,7 +376,13 @@ fn missing(path: &Path, file: &Path, error: std::io::Error) -> RecordError {
     }
     let partial = with_suffix(&path);
     if error.kind() == ErrorKind::NotFound && partial.is_dir() {
-        return RecordError::Partial { path: partial };
+        let saved = file.file_name().map(|name| partial.join(name));
+        return if saved.is_some_and(|saved| saved.exists()) {
+            let kept = partial;
+            RecordError::EndedEarly { path, kept }
+        } else {
+            RecordError::Partial { path: partial }
+        };
     }
     match error.kind() {
         ErrorKind::NotADirectory => RecordError::NotARun { path },

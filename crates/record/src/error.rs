@@ -15,6 +15,19 @@ pub enum RecordError {
         /// What came back.
         source: std::io::Error,
     },
+    /// A file of rows ends early: the disk was full, mostly.
+    #[error(
+        "cannot write {path}: {source}; its first {rows} rows are kept{}",
+        hint(source)
+    )]
+    CutShort {
+        /// The file, which can be read.
+        path: PathBuf,
+        /// Its rows.
+        rows: u64,
+        /// What came back.
+        source: std::io::Error,
+    },
     /// The output directory is there already.
     #[error("{path} exists already and is left as it is: choose another --out, or remove it")]
     Exists {
@@ -44,6 +57,16 @@ pub enum RecordError {
     Partial {
         /// The directory.
         path: PathBuf,
+    },
+    /// It is under another name, as its run did not end in order.
+    #[error(
+        "{path} does not exist; what its run measured until it ended early is in {kept}: give that directory"
+    )]
+    EndedEarly {
+        /// The directory that was asked for.
+        path: PathBuf,
+        /// The one that is there.
+        kept: PathBuf,
     },
     /// Written by another version of the format.
     #[error(

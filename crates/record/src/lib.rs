@@ -24,6 +24,7 @@ mod json;
 pub mod observation;
 pub mod profile;
 pub mod result;
+mod room;
 pub mod run;
 pub mod samples;
 mod schema;

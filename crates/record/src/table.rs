@@ -1,5 +1,7 @@
 //! Parquet files of plain rows: a writer with its own thread and flat memory, and a reader.
 
+mod rescue;
+
 use crate::RecordError;
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
@@ -11,9 +13,9 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
+use rescue::Groups;
 use rustix::time::{ClockId, clock_gettime};
 use std::fs::File;
-use std::io::BufWriter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +56,7 @@ impl<T: Clone + Send + 'static> Copyable for T {}
 
 /// The columns of one row group being written.
 pub(crate) struct ColumnsOut<'a> {
-    group: SerializedRowGroupWriter<'a, BufWriter<File>>,
+    group: SerializedRowGroupWriter<'a, File>,
 }
 
 impl ColumnsOut<'_> {
@@ -137,12 +139,15 @@ impl<R: Copyable> TableWriter<R> {
     }
 
     fn start<T: Table<Row = R>>(file: File, path: &Path, table: T) -> Result<Self, RecordError> {
-        let writer = open_writer(BufWriter::new(file), &table).map_err(at(path))?;
+        let same = file
+            .try_clone()
+            .map_err(RecordError::io("write to", path))?;
+        let writer = open_writer(same, &table).map_err(at(path))?;
         let (sender, receiver) = sync_channel(QUEUED_CHUNKS);
         let owned = path.to_owned();
         let thread = std::thread::Builder::new()
             .name("tenbin-record".into())
-            .spawn(move || drain(writer, table, &receiver).map_err(at(&owned)))
+            .spawn(move || write_all(&file, writer, table, &receiver, &owned))
             .map_err(RecordError::io("start a thread to write", path))?;
         Ok(Self {
             path: path.to_owned(),
@@ -169,10 +174,7 @@ impl<R: Copyable> TableWriter<R> {
     }
 }
 
-fn open_writer<T: Table>(
-    file: BufWriter<File>,
-    table: &T,
-) -> ParquetResult<SerializedFileWriter<BufWriter<File>>> {
+fn open_writer<T: Table>(file: File, table: &T) -> ParquetResult<SerializedFileWriter<File>> {
     let schema = Arc::new(parse_message_type(T::MESSAGE)?);
     let mut metadata = vec![KeyValue::new(SCHEMA_KEY.into(), T::SCHEMA.to_string())];
     metadata.extend(
@@ -204,43 +206,76 @@ fn open_writer<T: Table>(
     SerializedFileWriter::new(file, schema, Arc::new(properties))
 }
 
-/// Collects rows into row groups until every sender is gone, then closes the file.
-fn drain<T: Table>(
-    mut writer: SerializedFileWriter<BufWriter<File>>,
+/// Writes rows until every sender is gone. If that fails, the row groups before stay readable.
+fn write_all<T: Table>(
+    file: &File,
+    mut writer: SerializedFileWriter<File>,
     mut table: T,
     receiver: &Receiver<Vec<T::Row>>,
-) -> ParquetResult<Written> {
+    path: &Path,
+) -> Result<Written, RecordError> {
+    let mut ends = Vec::new();
+    let collected = collect(&mut writer, &mut table, receiver, &mut ends);
+    let groups = Groups::of(&writer, ends);
+    let closed = collected.and_then(|()| {
+        writer.finish()?;
+        Ok(file.sync_all()?)
+    });
+    // What it still holds goes to the file now, behind what is kept.
+    drop(writer);
+    let Err(error) = closed else {
+        let cpu = clock_gettime(ClockId::ThreadCPUTime);
+        return Ok(Written {
+            rows: groups.rows(),
+            cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
+        });
+    };
+    Err(match (at(path)(error), groups.end(file)) {
+        (RecordError::Io { source, path, .. }, Some(rows)) => {
+            RecordError::CutShort { path, rows, source }
+        }
+        (error, _) => error,
+    })
+}
+
+/// Collects rows into row groups. `ends`: see [`Groups`].
+fn collect<T: Table>(
+    writer: &mut SerializedFileWriter<File>,
+    table: &mut T,
+    receiver: &Receiver<Vec<T::Row>>,
+    ends: &mut Vec<u64>,
+) -> ParquetResult<()> {
     let mut rows: Vec<T::Row> = Vec::new();
-    let mut written = 0;
-    let mut flush = |rows: &mut Vec<T::Row>, writer: &mut SerializedFileWriter<_>| {
-        let mut columns = ColumnsOut {
-            group: writer.next_row_group()?,
-        };
-        table.encode(rows, &mut columns)?;
-        columns.group.close()?;
-        written += rows.len() as u64;
+    let mut flush = |rows: &mut Vec<T::Row>| {
+        write_group(writer, table, rows)?;
+        writer.flush()?;
+        ends.push(writer.bytes_written() as u64);
         rows.clear();
         Ok::<(), ParquetError>(())
     };
     for chunk in receiver {
         if rows.len() + chunk.len() > GROUP_ROWS {
-            flush(&mut rows, &mut writer)?;
+            flush(&mut rows)?;
         }
         rows.extend(chunk);
     }
-    if !rows.is_empty() {
-        flush(&mut rows, &mut writer)?;
+    if rows.is_empty() {
+        Ok(())
+    } else {
+        flush(&mut rows)
     }
-    let file = writer
-        .into_inner()?
-        .into_inner()
-        .map_err(|e| ParquetError::from(e.into_error()))?;
-    file.sync_all()?;
-    let cpu = clock_gettime(ClockId::ThreadCPUTime);
-    Ok(Written {
-        rows: written,
-        cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
-    })
+}
+
+fn write_group<T: Table>(
+    writer: &mut SerializedFileWriter<File>,
+    table: &mut T,
+    rows: &[T::Row],
+) -> ParquetResult<()> {
+    let group = writer.next_row_group()?;
+    let mut columns = ColumnsOut { group };
+    table.encode(rows, &mut columns)?;
+    columns.group.close()?;
+    Ok(())
 }
 
 /// Reads one file, a row group at a time.

@@ -59,7 +59,7 @@ pub struct TraceInfo {
     pub started_at: String,
     /// Its length, seconds by the monotonic clock.
     pub duration_s: f64,
-    /// Why it ended: `duration`, `command`, `process`, `signal`, or what went wrong.
+    /// Why it ended: `duration`, `command`, `process`, `signal`, or `recording failed` (the disk was full, mostly).
     pub ended_by: String,
     /// Whether it ended before its time.
     pub interrupted: bool,

@@ -103,7 +103,7 @@ macro_rules! told_apart {
 
 told_apart! {
     RecordError:
-        RecordError::Io { .. } => Environment,
+        RecordError::Io { .. } | RecordError::CutShort { .. } => Environment,
         _ => BadInput;
     LoadError:
         LoadError::Options(_)

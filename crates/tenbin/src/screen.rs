@@ -107,6 +107,10 @@ impl Listener for Screen {
         )?;
         let report = directory.join("report.html");
         std::fs::write(&report, page)
+            .inspect_err(|_| {
+                // A part of it is of no use, and the result may need the room.
+                let _ = std::fs::remove_file(&report);
+            })
             .with_context(|| format!("cannot write {}", report.display()))?;
         Ok(())
     }

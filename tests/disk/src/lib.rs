@@ -1,4 +1,4 @@
-//! A disk for one test: a loop device, and what the kernel counts of it.
+//! A disk for one test: a loop device and what the kernel counts of it, or a small file system that is soon full.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +17,47 @@ pub struct Disk {
     pub device: String,
     folder: TempDir,
     mounted: bool,
+}
+
+/// A file system in memory, of few bytes. Taken down when dropped.
+pub struct Small(TempDir);
+
+impl Small {
+    /// Mounts one of this size.
+    ///
+    /// # Panics
+    /// Without the permission to mount.
+    #[must_use]
+    pub fn new(kilobytes: u64) -> Self {
+        let folder = TempDir::new().unwrap();
+        let size = format!("size={kilobytes}k");
+        let at = folder.path().to_str().unwrap();
+        run("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", at]);
+        Self(folder)
+    }
+
+    /// Where it is mounted.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Fills it to the last byte, by a file of this name.
+    ///
+    /// # Panics
+    /// When another error comes before it is full.
+    pub fn fill(&self, name: &str) {
+        let mut file = fs::File::create(self.0.path().join(name)).unwrap();
+        let full = std::io::copy(&mut std::io::repeat(0), &mut file).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        // One that a program still uses goes when that ends.
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
 }
 
 /// What `/sys/block/*/stat` counts (Documentation/block/stat.rst).

@@ -212,16 +212,20 @@ impl Bench<'_> {
         let mut directory = RunWriter::create(path)?;
         let mut recorder = Recorder::start(&options, &directory)?;
         let outcome = self.execute(&mut client, text, shown, &mut recorder);
-        let finished = recorder.finish()?;
+        let mut finished = recorder.finish()?;
+        let cut_short = finished.cut_short.take();
         let stopped = self.lab.stop.load(Ordering::Relaxed);
         let ending = Ending {
             by: if stopped { "signal" } else { "command" },
-            interrupted: stopped,
+            interrupted: stopped || cut_short.is_some(),
             command_status: None,
         };
         let command_line = self.lab.command_line.clone();
         directory.write_trace(&finished.trace(options, (&id, at), ending, command_line))?;
         let kept = directory.finish()?;
+        if let Some(cut_short) = cut_short {
+            return Err(cut_short.into());
+        }
         if stopped {
             // Half a trial is no evidence.
             std::fs::remove_dir_all(kept)?;
@@ -251,7 +255,7 @@ impl Bench<'_> {
                     Ok(()) => recording = recorder.step(STEP),
                     Err(_) => std::thread::park_timeout(STEP),
                 }
-                if recording.is_err() || self.lab.stop.load(Ordering::Relaxed) {
+                if recording.is_err() || recorder.stopped() || self.lab.stop.load(Ordering::Relaxed) {
                     // Whether the server obeys shows in the query's answer.
                     let _ = canceller.cancel_query(NoTls);
                 }
@@ -265,7 +269,7 @@ impl Bench<'_> {
         recording?;
         let answer = match answer {
             // The caller sees that it was stopped.
-            Err(_) if self.lab.stop.load(Ordering::Relaxed) => String::new(),
+            Err(_) if recorder.stopped() || self.lab.stop.load(Ordering::Relaxed) => String::new(),
             answer => first_cell(&answer?),
         };
         Ok((time.as_secs_f64(), answer))

@@ -74,6 +74,50 @@ fn a_killed_run_is_told_from_a_missing_one() {
 }
 
 #[test]
+fn a_result_that_a_killed_run_saved_is_found() {
+    let home = tempfile::tempdir().unwrap();
+    let out = home.path().join("run");
+    let mut writer = RunWriter::create(&out).unwrap();
+    writer.write(&sample::run()).unwrap();
+    let partial = writer.path().to_owned();
+    drop(writer);
+    let said = RunDir::open(&out).unwrap_err().to_string();
+    assert!(
+        said.contains(partial.to_str().unwrap()) && said.contains("give that directory"),
+        "{said}"
+    );
+    assert_eq!(RunDir::open(&partial).unwrap().run(), &sample::run());
+}
+
+#[test]
+fn a_result_has_room_on_a_disk_that_has_become_full() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let small = tenbin_disk::Small::new(256);
+    let said = RunWriter::create(&small.path().join("run"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("No space left") && said.contains("make room"),
+        "{said}"
+    );
+    assert_eq!(fs::read_dir(small.path()).unwrap().count(), 0);
+
+    let disk = tenbin_disk::Small::new(2_048);
+    let mut writer = RunWriter::create(&disk.path().join("run")).unwrap();
+    disk.fill("other");
+    let mut run = sample::run();
+    for seed in [1, 2] {
+        run.run.seed = seed;
+        writer.write(&run).unwrap();
+    }
+    let kept = writer.finish().unwrap();
+    assert_eq!(RunDir::open(&kept).unwrap().run(), &run);
+}
+
+#[test]
 fn a_run_that_wrote_nothing_leaves_nothing() {
     let home = tempfile::tempdir().unwrap();
     drop(RunWriter::create(&home.path().join("run")).unwrap());

@@ -37,6 +37,35 @@ fn many_row_groups_keep_every_row_in_order() {
 }
 
 #[test]
+fn rows_written_before_the_disk_was_full_can_be_read() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let rows = sample::rows(100_000);
+    // By single pages, so that some sizes have room for the last group and not for the footer.
+    for kilobytes in (512..=544).step_by(4) {
+        let disk = tenbin_disk::Small::new(kilobytes);
+        let path = disk.path().join("t");
+        let writer = TransactionWriter::create(&path, &sample::kinds()).unwrap();
+        // It may stop before all are taken.
+        let _ = writer.write(&rows);
+        let error = writer.finish().unwrap_err();
+        let said = error.to_string();
+        let RecordError::CutShort { rows: kept, .. } = error else {
+            panic!("{said}");
+        };
+        assert!(
+            said.contains("No space left") && said.contains(&format!("its first {kept} rows")),
+            "{said}"
+        );
+        let read = read(&path).unwrap();
+        assert!(read.len() as u64 == kept && kept > 0, "{kept}");
+        assert!(read[..] == rows[..read.len()], "{kilobytes}");
+    }
+}
+
+#[test]
 fn no_rows_are_a_file_without_rows() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("t");

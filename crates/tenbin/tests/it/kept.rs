@@ -4,9 +4,12 @@ use crate::command::{DEBIAN, dsn, refused, server, tenbin};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader, Lines, Read as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use tempfile::TempDir;
+use tenbin_disk::Small;
+use tenbin_record::RunDir;
 use tenbin_server::Embedded;
 
 /// pgbench's tables on a server that stays.
@@ -49,7 +52,10 @@ impl Laboratory {
     }
 
     fn run(&self, name: &str, further: &[&str]) -> Run {
-        let out = self.out(name);
+        self.run_at(&self.out(name), further)
+    }
+
+    fn run_at(&self, out: &Path, further: &[&str]) -> Run {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tenbin"))
             .args(["run", "tpcb", "--warmup", "0s", "-d", "10m"])
             .args(if further.contains(&"--form") {
@@ -167,6 +173,19 @@ fn a_measurement_outlives_its_checks() {
     let kept = saved(&laboratory.out("killed.partial"));
     assert!(kept["result"]["checks_unfinished"].is_string(), "{kept}");
     drop(locked);
+    // Whoever asks for it by the name that it was to have is told where it is.
+    let (asked, kept) = (laboratory.out("killed"), laboratory.out("killed.partial"));
+    let (asked, kept) = (asked.to_str().unwrap(), kept.to_str().unwrap());
+    for words in [&["report", asked][..], &["compare", asked, asked]] {
+        refused(words, 2, &[kept, "give that directory"]);
+    }
+    let shown = tenbin(&["report", kept, "--format", "text"]);
+    assert!(shown.status.success(), "{shown:?}");
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        shown.contains("Consistency checks: not finished"),
+        "{shown}"
+    );
 
     // Let go, they are made, and the result says so.
     let mut run = laboratory.run("whole", &[]);
@@ -177,6 +196,103 @@ fn a_measurement_outlives_its_checks() {
     let kept = saved(&laboratory.out("whole.partial"));
     assert!(kept["result"]["checks_unfinished"].is_null(), "{kept}");
     assert!(!kept["result"]["checks"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn a_measurement_outlives_its_server() {
+    let laboratory = Laboratory::new();
+    let mut run = laboratory.run("lost", &[]);
+    let (_, locked) = laboratory.checking(&mut run);
+    // A server that crashes leaves its processes to notice: each ends by itself.
+    let postmaster = laboratory.server.postmaster_pid();
+    kill_process(
+        Pid::from_raw(postmaster.cast_signed()).unwrap(),
+        Signal::KILL,
+    )
+    .unwrap();
+    let (code, printed, said) = run.end();
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("cannot check"), "{said}");
+    assert!(printed.contains("Response times"), "{printed}");
+    assert!(
+        printed.contains("Consistency checks: not finished"),
+        "{printed}"
+    );
+    let kept = saved(&laboratory.out("lost.partial"));
+    let why = kept["result"]["checks_unfinished"].as_str().unwrap();
+    assert!(why.contains("connection"), "{why}");
+    drop(locked);
+}
+
+#[test]
+fn a_disk_that_fills_up_while_recording_takes_no_result_away() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    let laboratory = Laboratory::new();
+    let small = Small::new(1_024 + 256);
+    let out = small.path().join("run");
+    let mut run = laboratory.run_at(&out, &["-c", "4"]);
+    run.until("measuring");
+    let (code, printed, said) = run.end();
+    assert_eq!(code, Some(3), "{said}");
+    assert!(
+        said.contains("No space left on device") && said.contains("transactions.parquet"),
+        "{said}"
+    );
+    assert!(printed.contains("ended early"), "{printed}");
+    let partial = small.path().join("run.partial");
+    let kept = saved(&partial);
+    let why = kept["run"]["interrupted_by"].as_str().unwrap();
+    assert!(why.contains("No space left"), "{why}");
+    // The data were checked all the same.
+    assert!(!kept["result"]["checks"].as_array().unwrap().is_empty());
+    let rows = RunDir::open(&partial)
+        .unwrap()
+        .transactions()
+        .unwrap()
+        .unwrap();
+    let rows = rows.map(|rows| rows.unwrap().len()).sum::<usize>();
+    assert!(
+        rows > 0 && why.contains(&format!("its first {rows} rows")),
+        "{why}"
+    );
+}
+
+#[test]
+fn a_disk_of_the_server_that_fills_up_while_loading_is_named_and_nothing_is_left() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: mounting needs root");
+        return;
+    }
+    // A third of the table has room.
+    let small = Small::new(10 << 10);
+    let place = small.path().join("stock");
+    std::fs::create_dir(&place).unwrap();
+    for folder in [small.path(), &place] {
+        let everyone = std::fs::Permissions::from_mode(0o777);
+        std::fs::set_permissions(folder, everyone).unwrap();
+    }
+    let folder = TempDir::new().unwrap();
+    let (out, stock) = (
+        folder.path().join("run"),
+        format!("stock={}", place.display()),
+    );
+    let words = ["run", "tpcc", "-w", "1", "-d", "1s", "--tablespace", &stock];
+    let places = ["--out", out.to_str().unwrap()];
+    let output = tenbin(&[&words[..], &places, &DEBIAN].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains("the server's disk is full (copying into stock")
+            && said.contains("make room"),
+        "{said}"
+    );
+    assert!(output.stdout.is_empty(), "{output:?}");
+    for place in [folder.path(), &place] {
+        assert_eq!(std::fs::read_dir(place).unwrap().count(), 0, "{said}");
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
-use tenbin_disk::{Disk, run};
+use tenbin_disk::{Disk, Small, run};
+use tenbin_record::TraceDir;
+use tenbin_record::io::{IoRow, Operation};
 
 const TENBIN: &str = env!("CARGO_BIN_EXE_tenbin");
 
@@ -306,28 +308,48 @@ fn killed_it_leaves_nothing_in_the_kernel() {
 }
 
 #[test]
-fn a_full_disk_ends_the_trace_and_says_so() {
-    if !may_trace("a_full_disk_ends_the_trace_and_says_so") {
+fn a_full_disk_ends_the_trace_and_keeps_the_rows_before() {
+    if !may_trace("a_full_disk_ends_the_trace_and_keeps_the_rows_before") {
         return;
     }
     let disk = Disk::new(64);
-    let small = disk.folder().join("small");
-    fs::create_dir(&small).unwrap();
-    let at = small.to_str().unwrap();
-    run("mount", &["-t", "tmpfs", "-o", "size=16k", "tmpfs", at]);
-    // Less than the writer keeps in memory, and so much that it fails while the trace goes on.
-    for (name, times) in [("short", 1), ("long", 4)] {
-        let dd = vec![reading(&disk, 16_000).join(" "); times].join("; ");
-        let out = small.join(name);
-        let output = tenbin(&record(&disk, &out, &["--", "sh", "-c", &dd]));
-        let text = said(&output);
-        assert_eq!(output.status.code(), Some(3), "{name}: {text}");
-        assert!(
-            text.contains("No space left") && text.contains("make room"),
-            "{name}: {text}"
-        );
-    }
-    run("umount", &[at]);
+    let dd = vec![reading(&disk, 16_000).join(" "); 8].join("; ");
+    let small = Small::new(1_024 + 300);
+    let out = small.path().join("t");
+    let output = tenbin(&record(&disk, &out, &["--", "sh", "-c", &dd]));
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(
+        text.contains("No space left") && text.contains("make room"),
+        "{text}"
+    );
+    let dir = TraceDir::open(&small.path().join("t.partial")).unwrap();
+    let rows: Vec<IoRow> = dir.ios().unwrap().flat_map(Result::unwrap).collect();
+    assert!(
+        text.contains(&format!("its first {} rows", rows.len())),
+        "{text}"
+    );
+    let trace = dir.trace();
+    assert!(trace.trace.interrupted && trace.trace.ended_by == "recording failed");
+    // What is not among the rows is lost, and the figures are those of the rows.
+    let result = &trace.result;
+    let reads = rows.iter().filter(|row| row.operation == Operation::Read);
+    let sizes: Vec<u64> = reads.map(|row| u64::from(row.bytes)).collect();
+    assert!(!sizes.is_empty() && result.lost > 0, "{result:?}");
+    assert_eq!(result.events, rows.len() as u64);
+    assert_eq!(
+        (result.reads.count, result.reads.bytes),
+        (sizes.len() as u64, sizes.iter().sum())
+    );
+    let summary = tenbin(&["summary", dir.path().to_str().unwrap(), "--json"]);
+    let summary: Value = serde_json::from_slice(&summary.stdout).unwrap();
+    assert_eq!(summary["all"]["reads"]["count"], result.reads.count);
+
+    // Without room for the result, nothing is begun.
+    let full = Small::new(256);
+    let output = tenbin(&record(&disk, &full.path().join("t"), &["--", "true"]));
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    assert!(said(&output).contains("make room"), "{}", said(&output));
 }
 
 /// A clock of the day that goes an hour back whenever it is read, for a program that is linked with the C library.

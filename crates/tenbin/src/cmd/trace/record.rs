@@ -63,6 +63,7 @@ enum End {
     Command(Option<i32>),
     Process,
     Signal,
+    Unrecorded,
 }
 
 impl End {
@@ -72,6 +73,7 @@ impl End {
             Self::Command(_) => "command",
             Self::Process => "process",
             Self::Signal => "signal",
+            Self::Unrecorded => "recording failed",
         }
     }
 }
@@ -87,19 +89,13 @@ pub(crate) fn run(args: &Args) -> Result {
         .unwrap_or_else(|| default_path("trace", at, &id));
     let mut directory = RunWriter::create(&out)?;
     let mut recorder = Recorder::start(&options, &directory)?;
-    let tracing = tracing(args, &graceful, &mut recorder);
-    let end = match tracing {
-        Ok(end) => end,
-        Err(failure) => {
-            // What stopped the writer is told by its end.
-            recorder.finish()?;
-            return Err(failure);
-        }
-    };
-    let finished = recorder.finish()?;
+    let end = tracing(args, &graceful, &mut recorder)?;
+    let mut finished = recorder.finish()?;
+    let cut_short = finished.cut_short.take();
+    let end = cut_short.as_ref().map_or(end, |_| End::Unrecorded);
     // Without a length, Ctrl-C is how a trace ends.
     let open_ended = args.duration.is_none() && args.command.is_empty() && args.pid.is_none();
-    let interrupted = end == End::Signal && !open_ended;
+    let interrupted = end == End::Signal && !open_ended || cut_short.is_some();
     let ending = Ending {
         by: end.name(),
         interrupted,
@@ -118,6 +114,9 @@ pub(crate) fn run(args: &Args) -> Result {
     directory.write_trace(&trace)?;
     let kept = directory.finish()?;
     show(args, &trace, &kept)?;
+    if let Some(cut_short) = cut_short {
+        return Err(cut_short.into());
+    }
     Ok(match end {
         _ if interrupted => Answer::Interrupted,
         End::Command(status) if status != Some(0) => Answer::No,
@@ -158,6 +157,9 @@ fn tracing(args: &Args, stop: &Graceful, recorder: &mut Recorder) -> Result<End>
     }
     let end = loop {
         recorder.step(Duration::from_millis(50))?;
+        if recorder.stopped() {
+            break End::Unrecorded;
+        }
         if stop.requested() {
             break End::Signal;
         }
