@@ -36,6 +36,14 @@ pub fn markdown(run: &Run) -> String {
         parts::statements(run, true),
     );
     section("Audit", parts::audit(run));
+    for note in words::audit_notes(run, |_| true) {
+        let _ = write!(out, "\n{}\n", escape_markdown(note));
+    }
+    let mut section = |title: &str, table: Table| {
+        if !table.rows.is_empty() {
+            let _ = write!(out, "\n## {title}\n\n{}", table.markdown());
+        }
+    };
     section("Checks", parts::checks(run));
     section("How transactions ended", parts::outcomes(run));
     section("Errors and retries", parts::errors(run));

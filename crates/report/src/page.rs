@@ -214,6 +214,7 @@ fn rules(run: &Run) -> Markup {
         (section("Audit", &html! {
             @if run.result.audit.is_empty() { (nothing("No rule of the workload applied to this run.")) }
             (filled(&parts::audit(run)))
+            @for note in words::audit_notes(run, |_| true) { p.soft { (note) } }
         }))
         (section("Checks of the data", &html! {
             @if run.result.checks.is_empty() { (nothing("The data were not checked.")) }

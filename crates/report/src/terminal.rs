@@ -125,6 +125,9 @@ fn audit(run: &Run, width: usize, color: bool, out: &mut String) {
         let text = format!("{}: {note}", item.title);
         labelled(out, "  FEW", Tone::Plain, &text, width, color);
     }
+    for note in words::audit_notes(run, |item| item.verdict == Verdict::Fail) {
+        lines(out, note, Tone::Soft, width, color);
+    }
 }
 
 fn checks(run: &Run, width: usize, color: bool, out: &mut String) {

@@ -199,6 +199,17 @@ pub(crate) fn audit(run: &Run) -> Tallied {
     tally(run.result.audit.iter().map(|item| item.verdict))
 }
 
+/// What the audit's verdicts and bands mean, as far as this run's audit has them. `shown`: whether the band of a rule is.
+pub(crate) fn audit_notes(run: &Run, shown: impl Fn(&AuditItem) -> bool) -> Vec<&'static str> {
+    let banded = |item: &AuditItem| shown(item) && item.required.contains("by chance");
+    let few = (audit(run).not_enough > 0).then_some(NOT_ENOUGH);
+    let tolerance = run.result.audit.iter().any(banded).then_some(BY_CHANCE);
+    [few, tolerance].into_iter().flatten().collect()
+}
+
+const NOT_ENOUGH: &str = "NOT ENOUGH DATA: the rule is not broken, but with so few data it could not have failed. It does not count as passed, and the metric does not get the standard's name (tpmC, tpsA). Run longer or with more terminals.";
+const BY_CHANCE: &str = "By chance: the band that the rule applies. It is the standard's, widened by what chance exceeds less than once in 100,000 runs of correct terminals. The more is counted, the narrower it is.";
+
 /// The checks in numbers.
 pub(crate) fn checks(run: &Run) -> Tallied {
     tally(run.result.checks.iter().map(|check| check.verdict))

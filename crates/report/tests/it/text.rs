@@ -1,5 +1,6 @@
 use crate::fixture::{bad_run, empty_run, run};
 use std::path::Path;
+use tenbin_record::Verdict;
 use tenbin_record::run::{Kind, Metric};
 use tenbin_report::{markdown, terminal, terminal_checks};
 
@@ -36,6 +37,43 @@ fn what_the_checks_add_repeats_nothing() {
             !shown(&run).contains(sentence) || sentence.starts_with("Consistency"),
             "{sentence}"
         );
+    }
+}
+
+/// Whoever meets the state or the band in a report finds there what it means, and nobody else does.
+#[test]
+fn the_state_without_enough_data_and_the_band_are_explained_where_they_are_shown() {
+    let flat = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let media = |run: &tenbin_record::Run| {
+        let page = tenbin_report::html(run, None, &[]).unwrap();
+        [shown(run), markdown(run), page].map(flat)
+    };
+    let explained = |few: bool, band: bool| {
+        let mut run = run();
+        let audit = &mut run.result.audit;
+        audit.truncate(1);
+        audit[0].verdict = if few {
+            Verdict::NotEnough
+        } else {
+            Verdict::Fail
+        };
+        audit[0].required = if band {
+            "0.95 % to 1.05 %; by chance of 28000: 0.71 % to 1.32 %".into()
+        } else {
+            "at most 2 s".into()
+        };
+        // A terminal shows the bands of failed rules only.
+        let bands = [band && !few, band, band];
+        for (text, band) in media(&run).into_iter().zip(bands) {
+            let (state, tolerance) = (
+                text.contains("could not have failed. It does not count as passed"),
+                text.contains("the band that the rule applies"),
+            );
+            assert_eq!((state, tolerance), (few, band), "{text}");
+        }
+    };
+    for (few, band) in [(false, false), (true, false), (false, true), (true, true)] {
+        explained(few, band);
     }
 }
 
