@@ -5,7 +5,7 @@
 //! tests of an audit raise a false alarm less than once in a thousand. The more was counted, the
 //! narrower the interval.
 
-use statrs::distribution::{ChiSquared, ContinuousCDF as _};
+use statrs::distribution::{Beta, ChiSquared, ContinuousCDF as _};
 
 /// Chance that a fair sample is beyond a test's limit on one side.
 const TAIL: f64 = 1e-5;
@@ -52,6 +52,21 @@ fn hits(share: f64, of: u64) -> (f64, f64) {
 pub fn share_band(low: f64, high: f64, of: u64) -> (f64, f64) {
     let n = of.max(1) as f64;
     (hits(low, of).0 / n, hits(high, of).1 / n)
+}
+
+/// The shares by which `hits` of `of` draws may have been drawn: the exact interval of Clopper and Pearson (1934,
+/// Biometrika 26, page 404). Of no draws, all.
+#[must_use]
+pub fn share_interval(hits: u64, of: u64, confidence: f64) -> (f64, f64) {
+    let (tail, missed) = ((1.0 - confidence) / 2.0, of.saturating_sub(hits));
+    let beta = |a: u64, b: u64, tail: f64| {
+        let beta = Beta::new(a as f64, b as f64).ok()?;
+        Some(beta.inverse_cdf(tail))
+    };
+    (
+        beta(hits, missed + 1, tail).unwrap_or(0.0),
+        beta(hits + 1, missed, 1.0 - tail).unwrap_or(1.0),
+    )
 }
 
 /// Draws from which half of `low`, and twice `high`, lie outside of [`share_band`].
@@ -177,6 +192,35 @@ fn improbable(bins: &[(f64, f64)], freedom: usize) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::whole;
+
+    /// Each end is where so many hits, or so few, have half of the chance that is left.
+    #[test]
+    fn the_interval_of_a_share_ends_where_its_hits_become_improbable() {
+        let at_most = |hits: u64, of: u64, share: f64| {
+            let mut exactly = (1.0 - share).powf(of as f64);
+            let mut sum = 0.0;
+            for hit in 0..=hits {
+                sum += exactly;
+                exactly *= (of - hit) as f64 / (hit + 1) as f64 * share / (1.0 - share);
+            }
+            sum
+        };
+        for (hits, of) in [(1, 3_000), (8, 200), (3, 7), (60, 100)] {
+            let (low, high) = share_interval(hits, of, 0.95);
+            assert!(
+                (at_most(hits, of, high) - 0.025).abs() < 1e-6,
+                "{hits} of {of}"
+            );
+            assert!(
+                (1.0 - at_most(hits - 1, of, low) - 0.025).abs() < 1e-6,
+                "{hits} of {of}"
+            );
+        }
+        let (none, most) = share_interval(0, 3_000, 0.9);
+        assert!(none <= 0.0 && (most - (1.0 - 0.05_f64.powf(1.0 / 3_000.0))).abs() < 1e-9);
+        assert!(share_interval(7, 7, 0.9).1 >= 1.0);
+        assert_eq!(share_interval(0, 0, 0.9), (0.0, 1.0));
+    }
 
     /// `scipy.stats.chisquare` (`SciPy` 1.17.1) gives these two p values of 2.45e-5 and 5.94e-6.
     #[test]
