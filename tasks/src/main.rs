@@ -34,7 +34,8 @@ enum Task {
         #[arg(long)]
         tenbin: Option<PathBuf>,
     },
-    /// Measure tenbin beside its peers: load, driver, stub, pgbench, tpmonitor, iotrace, causes (all of them when none is named)
+    /// Measure tenbin beside its peers: load, driver, terminals, stub, growth, pgbench, iotrace, observe, tpmonitor, causes
+    /// (all of these when none is named), equal
     Bench {
         /// Which
         names: Vec<String>,

@@ -2,6 +2,7 @@
 
 mod causes;
 mod driver;
+mod equal;
 mod iotrace;
 mod observe;
 mod peers;
@@ -18,7 +19,7 @@ use std::process::Command;
 use xtask::target;
 
 /// What can be measured.
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 11] = [
     "load",
     "driver",
     "terminals",
@@ -29,7 +30,11 @@ pub(crate) const NAMES: [&str; 10] = [
     "observe",
     "tpmonitor",
     "causes",
+    LONG,
 ];
+
+/// Takes the better part of an hour, and runs only where it is named.
+const LONG: &str = "equal";
 
 /// Runs the benches named, or all, and prints the table of `docs/performance.md`.
 pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
@@ -39,7 +44,8 @@ pub(crate) fn run(names: &[String], pairs: usize) -> Result<()> {
             NAMES.join(", ")
         );
     }
-    let chosen = |name: &str| names.is_empty() || names.iter().any(|given| given == name);
+    let chosen =
+        |name: &str| names.is_empty() && name != LONG || names.iter().any(|given| given == name);
     xtask::run(
         "cargo",
         &["build", "--release", "--locked", "-p", "tenbin"],
@@ -69,6 +75,7 @@ fn measure(name: &str, pairs: usize) -> Result<Vec<Row>> {
         "observe" => observe::observe(pairs),
         "tpmonitor" => tpmonitor::tpmonitor(pairs),
         "causes" => causes::causes(pairs),
+        LONG => equal::equal(pairs),
         unknown => bail!("there is no bench {unknown}"),
     }
 }
