@@ -187,7 +187,9 @@ pub(crate) fn strips_terminal(sides: &[(&str, Vec<f64>)], title: &str, width: us
     let mut out = format!("{}{from}{middle:^gap$}{to}\n", " ".repeat(name_width + 2));
     for (name, values) in sides {
         let mut counts = vec![0_u32; columns];
-        values.iter().for_each(|value| counts[place(*value)] += 1);
+        for value in values {
+            counts[place(*value)] += 1;
+        }
         let marks: String = counts
             .iter()
             .map(|count| match count {

@@ -5,7 +5,7 @@ use crate::format::{decimal, significant};
 use crate::table::{Table, Tone, escape_markdown, lines, numbers, words};
 use crate::weighing_page::{PageSide, WeighingPage};
 use tenbin_study::findings::{Answer, TrialRun};
-use tenbin_study::weigh::{Weighed, WeighedSide, Weighing};
+use tenbin_study::weigh::{Weighed, Weighing};
 
 /// A weighing for a terminal of `width` columns: the answers, the sides, and every round of trials.
 #[must_use]
@@ -67,11 +67,8 @@ pub fn weighing_markdown(weighing: &Weighing) -> String {
     let item =
         |(name, command): (&str, String)| format!("- {name}: `{}`\n", command.replace('`', "'"));
     let sides = sides(weighing).map(item).collect::<Vec<_>>().concat();
-    let findings: String = weighing
-        .findings
-        .iter()
-        .map(|findings| format!("\n{}", findings_markdown(findings)))
-        .collect();
+    let findings = weighing.findings.iter().map(findings_markdown);
+    let findings = findings.fold(String::new(), |all, one| all + "\n" + &one);
     format!(
         "# {}\n\n{others}{sides}\n{}\n\n{}{findings}",
         escape_markdown(first),
@@ -83,15 +80,17 @@ pub fn weighing_markdown(weighing: &Weighing) -> String {
 /// A weighing as one HTML page that needs nothing else, with what the run directories of its trials hold.
 #[must_use]
 pub fn weighing_html(weighing: &Weighing, trials: &[TrialRun]) -> String {
-    let side = |(place, side): (usize, (&WeighedSide, (&str, String)))| PageSide {
-        name: &side.0.name,
-        command: format!("tenbin {}", side.1.1),
+    let commands = sides(weighing).map(|(_, command)| command);
+    let with_commands = weighing.sides.iter().zip(commands).enumerate();
+    let sides = with_commands.map(|(place, (side, command))| PageSide {
+        name: &side.name,
+        command: format!("tenbin {command}"),
         trials: trials
             .iter()
             .filter(|trial| trial.side == place)
             .map(|trial| (trial.round, trial.directory.as_str(), &trial.run))
             .collect(),
-    };
+    });
     let first = weighing.contrasts.first().map(|contrast| contrast.answer);
     WeighingPage {
         answers: weighing.sentences(),
@@ -103,13 +102,7 @@ pub fn weighing_html(weighing: &Weighing, trials: &[TrialRun]) -> String {
         },
         conditions: notes(weighing),
         metric: &weighing.metric,
-        sides: weighing
-            .sides
-            .iter()
-            .zip(sides(weighing))
-            .enumerate()
-            .map(side)
-            .collect(),
+        sides: sides.collect(),
         findings: &weighing.findings,
     }
     .html()

@@ -61,7 +61,7 @@ impl WeighingPage<'_> {
                 @for condition in &self.conditions { p.soft { (condition) } }
                 dl.sides { @for side in &self.sides { dt { (side.name) } dd { code { (side.command) } } } }
                 (section("Every trial", &self.trials()))
-                @for findings in self.findings { (self.of_side(findings)) }
+                @for findings in self.findings { (of_side(findings)) }
                 (section("Distributions", &self.distributions()))
                 (section("Run directories", &self.directories().html()))
                 footer { "Results derived from TPC workloads are not TPC results. Made by tenbin " (env!("CARGO_PKG_VERSION")) "." }
@@ -91,30 +91,6 @@ impl WeighingPage<'_> {
             started.unwrap_or("-"),
             versions.join(" and ")
         )
-    }
-
-    fn of_side(&self, findings: &Findings) -> Markup {
-        let versus = format!("{} beside {}", findings.side, findings.against);
-        html! {
-            (section(&versus, &html! {
-                (forest(findings))
-                (measures(findings).html())
-                p.soft { (CORRECTED) }
-            }))
-            (section(&format!("Why {} differs from {}", findings.side, findings.against), &html! {
-                p { (findings.causes.sentence) }
-                @for cause in &findings.causes.found {
-                    h3 { (headline(cause)) }
-                    ul { @for evidence in &cause.evidence { li { (evidence) } } }
-                }
-                @if let Some(time) = &findings.time {
-                    h3 { "Where the time of a transaction goes" }
-                    (differences(findings))
-                    (account(time, findings).html())
-                    p.soft { "Ten times a second every backend is asked what it does. The mean number of backends in a state, divided by the transactions per second, is the time that a transaction spends in it. The parts add up. Intervals: Student's test of the pairs' differences." }
-                }
-            }))
-        }
     }
 
     fn legend(&self) -> Markup {
@@ -175,10 +151,9 @@ impl WeighingPage<'_> {
 
     /// Shares of seconds below each throughput, and of transactions below each response time.
     fn distributions(&self) -> Markup {
-        let curves = |of: fn(&[(u32, &str, &Run)]) -> Vec<(f64, f64)>| -> Vec<Vec<(f64, f64)>> {
-            self.sides.iter().map(|side| of(&side.trials)).collect()
-        };
-        let (rates, responses) = (curves(rates), curves(responses));
+        let of_sides = || self.sides.iter().map(|side| side.trials.as_slice());
+        let rates: Vec<_> = of_sides().map(rates).collect();
+        let responses: Vec<_> = of_sides().map(responses).collect();
         let rate_most = highest(&rates);
         let ends = (lowest(&responses), highest(&responses));
         let rate = cumulative(
@@ -227,6 +202,31 @@ impl WeighingPage<'_> {
             }
         }
         table
+    }
+}
+
+/// What the trials of a side say beside the first one.
+fn of_side(findings: &Findings) -> Markup {
+    let versus = format!("{} beside {}", findings.side, findings.against);
+    html! {
+        (section(&versus, &html! {
+            (forest(findings))
+            (measures(findings).html())
+            p.soft { (CORRECTED) }
+        }))
+        (section(&format!("Why {} differs from {}", findings.side, findings.against), &html! {
+            p { (findings.causes.sentence) }
+            @for cause in &findings.causes.found {
+                h3 { (headline(cause)) }
+                ul { @for evidence in &cause.evidence { li { (evidence) } } }
+            }
+            @if let Some(time) = &findings.time {
+                h3 { "Where the time of a transaction goes" }
+                (differences(findings))
+                (account(time, findings).html())
+                p.soft { "Ten times a second every backend is asked what it does. The mean number of backends in a state, divided by the transactions per second, is the time that a transaction spends in it. The parts add up. Intervals: Student's test of the pairs' differences." }
+            }
+        }))
     }
 }
 

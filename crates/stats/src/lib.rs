@@ -13,7 +13,9 @@ pub mod windows;
 
 pub use limit::Outcome;
 pub use many::{holm, uneven_p};
-pub use sequential::{anytime, anytime_correlated, anytime_p, autocorrelation, detectable, more_needed};
+pub use sequential::{
+    anytime, anytime_correlated, anytime_p, autocorrelation, detectable, more_needed,
+};
 pub use trials::{Mean, Noise, Ratio, paired, ratio, ratio_given, ratio_p, slope_differs, student};
 
 /// Chance that an interval is meant to hold the true value.

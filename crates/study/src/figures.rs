@@ -2,6 +2,7 @@
 
 use crate::series::{Sampled, Statistic};
 use tenbin_record::Run;
+use tenbin_record::observation::PerTransaction;
 use tenbin_record::result::Times;
 use tenbin_stats::mean;
 
@@ -44,6 +45,46 @@ fn geometric_mean(values: &[f64]) -> f64 {
         _ => mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).exp(),
     }
 }
+
+/// A cost per transaction: name, title, unit, and where an observation has it.
+type Cost = (
+    &'static str,
+    &'static str,
+    &'static str,
+    Statistic,
+    fn(&PerTransaction) -> Option<f64>,
+);
+
+const COSTS: [Cost; 4] = [
+    (
+        "driver_cpu_us",
+        "driver CPU per transaction",
+        "µs",
+        Statistic::DriverCpu,
+        |per| per.driver_cpu_us,
+    ),
+    (
+        "server_cpu_us",
+        "server CPU per transaction",
+        "µs",
+        Statistic::ServerCpu,
+        |per| per.server_cpu_us,
+    ),
+    (
+        "via_cpu_us",
+        "pooler CPU per transaction",
+        "µs",
+        Statistic::ViaCpu,
+        |per| per.via_cpu_us,
+    ),
+    (
+        "wal_bytes",
+        "WAL per transaction",
+        "bytes",
+        Statistic::Wal,
+        |per| per.wal_bytes,
+    ),
+];
 
 /// Figures that every trial of both sides has, in the order they are shown.
 pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
@@ -109,38 +150,10 @@ pub(crate) fn figures(a: &[&Run], b: &[&Run]) -> Vec<Figure> {
             );
         }
     }
-    let driver = |run: &Run| run.observation.as_ref()?.per_transaction.driver_cpu_us;
-    add(
-        "driver_cpu_us".into(),
-        "driver CPU per transaction".into(),
-        "µs",
-        Statistic::DriverCpu,
-        &driver,
-    );
-    let server = |run: &Run| run.observation.as_ref()?.per_transaction.server_cpu_us;
-    add(
-        "server_cpu_us".into(),
-        "server CPU per transaction".into(),
-        "µs",
-        Statistic::ServerCpu,
-        &server,
-    );
-    let via = |run: &Run| run.observation.as_ref()?.per_transaction.via_cpu_us;
-    add(
-        "via_cpu_us".into(),
-        "pooler CPU per transaction".into(),
-        "µs",
-        Statistic::ViaCpu,
-        &via,
-    );
-    let wal = |run: &Run| run.observation.as_ref()?.per_transaction.wal_bytes;
-    add(
-        "wal_bytes".into(),
-        "WAL per transaction".into(),
-        "bytes",
-        Statistic::Wal,
-        &wal,
-    );
+    for (id, title, unit, statistic, of) in COSTS {
+        let value = |run: &Run| of(&run.observation.as_ref()?.per_transaction);
+        add(id.to_owned(), title.to_owned(), unit, statistic, &value);
+    }
     for sampled in Sampled::ALL {
         let (id, title, unit) = sampled.words();
         let value = |run: &Run| sampled.of(&run.observation.as_ref()?.per_transaction);

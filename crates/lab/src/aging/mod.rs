@@ -120,7 +120,7 @@ impl Lab {
         };
         let measured = bench.run()?;
         self.tell(crate::Event::Done);
-        let Some(caches) = measured.caches.filter(|_| !measured.trials.is_empty()) else {
+        let Some(caches) = measured.caches.filter(|_| !measured.whole.is_empty()) else {
             return Err(Error::Interrupted);
         };
         let mut server = sut.record();
@@ -141,7 +141,7 @@ impl Lab {
             server,
             host: tenbin_observe::describe(&used),
             devices: measured.devices,
-            trials: measured.trials,
+            trials: measured.whole,
             lost: measured.lost,
         })
     }

@@ -34,8 +34,8 @@ pub(super) struct Bench<'a> {
 /// What came of them.
 #[derive(Default)]
 pub(super) struct Trials {
-    /// Of whole pairs, in the order in which they ran.
-    pub(super) trials: Vec<AgingTrial>,
+    /// Those of whole pairs, in the order in which they ran.
+    pub(super) whole: Vec<AgingTrial>,
     pub(super) caches: Option<Caches>,
     pub(super) devices: BTreeMap<String, Device>,
     pub(super) lost: u64,
@@ -118,7 +118,7 @@ impl Bench<'_> {
                     }
                     return Ok(measured);
                 }
-                measured.trials.append(&mut both);
+                measured.whole.append(&mut both);
             }
         }
         Ok(measured)
@@ -255,7 +255,8 @@ impl Bench<'_> {
                     Ok(()) => recording = recorder.step(STEP),
                     Err(_) => std::thread::park_timeout(STEP),
                 }
-                if recording.is_err() || recorder.stopped() || self.lab.stop.load(Ordering::Relaxed) {
+                if recording.is_err() || recorder.stopped() || self.lab.stop.load(Ordering::Relaxed)
+                {
                     // Whether the server obeys shows in the query's answer.
                     let _ = canceller.cancel_query(NoTls);
                 }

@@ -147,7 +147,8 @@ fn taken(tables: Tables, asked: Asked, lab: &Lab, form: &TableSpec) -> Result<Ta
             described: asked.size.describe(),
             setting: "scale",
             own,
-        })?;
+        }
+        .into());
     }
     let has = tables.made();
     if let Some((setting, value)) = form.asked().into_iter().find(|asked| !has.contains(asked)) {
@@ -156,7 +157,8 @@ fn taken(tables: Tables, asked: Asked, lab: &Lab, form: &TableSpec) -> Result<Ta
             described: format!("tables created with {setting} {value}"),
             setting,
             own,
-        })?;
+        }
+        .into());
     }
     if tables.meta.is_none() {
         lab.tell(Event::Note(&format!(

@@ -119,7 +119,7 @@ pub fn tables(lab: &Lab, sut: &System, scripts: &Compiled, existing: OnExisting)
     let (spec, program) = (&scripts.spec, &scripts.program);
     let asked = spec.tables.asked();
     if let (Origin::Dsn, Some((setting, _))) = (sut.server.origin, asked.first()) {
-        return Err(Refusal::ExistingTables(setting))?;
+        return Err(Refusal::ExistingTables(setting).into());
     }
     let there = existing != OnExisting::Refuse && !missing(&mut sut.server.connect()?)?;
     if sut.server.origin != Origin::Dsn && existing != OnExisting::Require && !there {
@@ -147,7 +147,7 @@ fn scale(lab: &Lab, sut: &System, program: &Program, given: Option<u32>) -> Resu
     }
     let mut client = sut.server.connect()?;
     if missing(&mut client)? {
-        return Err(Refusal::NoPgbenchTables)?;
+        return Err(Refusal::NoPgbenchTables.into());
     }
     let row = client.query_one("SELECT count(*) FROM pgbench_branches", &[])?;
     let found = u32::try_from(row.get::<_, i64>(0)).unwrap_or(u32::MAX);

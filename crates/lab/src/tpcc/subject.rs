@@ -34,7 +34,8 @@ fn terminals(load: &LoadSpec, warehouses: u32) -> Result<u32> {
         return Err(Refusal::FewTerminals {
             terminals,
             warehouses,
-        })?;
+        }
+        .into());
     }
     Ok(terminals)
 }

@@ -169,15 +169,14 @@ fn amount(work: Work, pairs: &[[&Run; 2]]) -> Option<Amount> {
         pairs.iter().map(|pair| work.of(pair[side])).collect()
     };
     let (a, b) = (of(0)?, of(1)?);
-    let (change, p) = match work {
-        Work::Checkpoints => checkpoints_changed(pairs)?,
-        _ => {
-            let floor = work.floor();
-            let logarithm = |(a, b): (&f64, &f64)| ((b + floor) / (a + floor)).ln();
-            let changes: Vec<f64> = a.iter().zip(&b).map(logarithm).collect();
-            let changed = student(&changes, CONFIDENCE)?;
-            (changed.mean, changed.p)
-        }
+    let (change, p) = if work == Work::Checkpoints {
+        checkpoints_changed(pairs)?
+    } else {
+        let floor = work.floor();
+        let logarithm = |(a, b): (&f64, &f64)| ((b + floor) / (a + floor)).ln();
+        let changes: Vec<f64> = a.iter().zip(&b).map(logarithm).collect();
+        let changed = student(&changes, CONFIDENCE)?;
+        (changed.mean, changed.p)
     };
     Some(Amount {
         work,

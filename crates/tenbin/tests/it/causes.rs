@@ -43,7 +43,9 @@ fn weighed(folder: &Path, script: &str, [a, b]: &[String; 2]) -> Value {
         .output()
         .unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {told}"))
+    let weighing = serde_json::from_slice(&output.stdout);
+    assert!(weighing.is_ok(), "{told}");
+    weighing.unwrap()
 }
 
 /// The times of the parts from `run.json` alone: what backends in the states add up to, for a transaction.

@@ -37,6 +37,40 @@ fn tps(directory: &str) -> f64 {
     completed.count() as f64 / (measured_ns / 1e9)
 }
 
+/// The page and the table are made again from the directory, wherever it is.
+fn shown_again_from_where_it_is(out: &Path) {
+    let moved = out.with_extension("moved");
+    std::fs::rename(out, &moved).unwrap();
+    let report = |format: &str| {
+        let output = Command::new(TENBIN)
+            .args([
+                "report",
+                moved.to_str().unwrap(),
+                "--out",
+                "-",
+                "--format",
+                format,
+            ])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let page = std::fs::read_to_string(moved.join("report.html")).unwrap();
+    assert_eq!(report("html"), page);
+    let table = report("text");
+    assert!(
+        table.lines().all(|line| line.chars().count() <= 80),
+        "{table}"
+    );
+    assert!(
+        table.contains("one mark per trial") && table.contains("No cause found"),
+        "{table}"
+    );
+    assert!(report("markdown").contains("| throughput, tps |"));
+    std::fs::rename(&moved, out).unwrap();
+}
+
 #[test]
 fn two_configurations_are_weighed_and_every_trial_is_kept() {
     let folder = TempDir::new().unwrap();
@@ -108,37 +142,7 @@ fn two_configurations_are_weighed_and_every_trial_is_kept() {
     assert_eq!(contrast["answer"], "not_decided");
     let ratio = contrast["ratio"].as_f64().unwrap();
     assert!((ratio.ln() - logarithms / 2.0).abs() < 1e-9, "{ratio}");
-    // The page and the table are made again from the directory, wherever it is.
-    let moved = folder.path().join("moved");
-    std::fs::rename(&out, &moved).unwrap();
-    let report = |format: &str| {
-        let output = Command::new(TENBIN)
-            .args([
-                "report",
-                moved.to_str().unwrap(),
-                "--out",
-                "-",
-                "--format",
-                format,
-            ])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
-    let page = std::fs::read_to_string(moved.join("report.html")).unwrap();
-    assert_eq!(report("html"), page);
-    let table = report("text");
-    assert!(
-        table.lines().all(|line| line.chars().count() <= 80),
-        "{table}"
-    );
-    assert!(
-        table.contains("one mark per trial") && table.contains("No cause found"),
-        "{table}"
-    );
-    assert!(report("markdown").contains("| throughput, tps |"));
-    std::fs::rename(&moved, &out).unwrap();
+    shown_again_from_where_it_is(&out);
     // The result of another weighing is not written over.
     let again = weigh(&format!("run tpcb -s 1 {LOAD}"), &words);
     assert_eq!(again.status.code(), Some(3));
