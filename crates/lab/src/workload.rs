@@ -161,7 +161,7 @@ impl<'a, W: Spec> Plan<'a, W> {
     /// Settles how the load will be driven on `loaded`.
     ///
     /// # Errors
-    /// [`Error::OtherData`](crate::Error::OtherData); a load that these data cannot have.
+    /// [`Error::OtherData`]; a load that these data cannot have.
     pub fn prepare(&self, sut: &System, loaded: &mut Dataset) -> Result<Prepared> {
         self.recipe.prepare(sut, &self.trial.load, loaded)
     }
