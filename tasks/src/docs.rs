@@ -32,7 +32,10 @@ pub(crate) fn generate(check: bool, tenbin: &Path) -> Result<()> {
 }
 
 fn files(tenbin: &Path) -> Result<Vec<(String, String)>> {
-    let mut files = vec![("docs/cli.md".to_owned(), command_reference(tenbin)?)];
+    let mut files = vec![
+        ("docs/cli.md".to_owned(), command_reference(tenbin)?),
+        (POOLER.to_owned(), pooler_reference()?),
+    ];
     for (name, text) in tenbin_record::schemas()
         .into_iter()
         .chain(tenbin_study::schemas())
@@ -50,6 +53,21 @@ fn files(tenbin: &Path) -> Result<Vec<(String, String)>> {
         files.push((format!("docs/schema/{name}"), text));
     }
     Ok(files)
+}
+
+/// The reference of the TP monitor, whose tables of settings are between marks.
+const POOLER: &str = "docs/tpmonitor-reference.md";
+
+fn pooler_reference() -> Result<String> {
+    let mut text = std::fs::read_to_string(root().join(POOLER))?;
+    for (mark, table) in tenbin_tpmonitor::config::reference() {
+        let begin = format!("<!-- settings: {mark} -->\n");
+        let missing = || format!("{POOLER} has no {begin}");
+        let start = text.find(&begin).with_context(missing)? + begin.len();
+        let length = text[start..].find("<!-- end -->").with_context(missing)?;
+        text.replace_range(start..start + length, &table);
+    }
+    Ok(text)
 }
 
 /// `--help` of every command, as the binary itself prints it.

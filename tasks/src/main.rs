@@ -63,8 +63,8 @@ enum Task {
         #[arg(long, default_value = "1h", value_parser = soak::duration)]
         duration: std::time::Duration,
     },
-    /// Hunt for leaks of the TP monitor from client to client, without TLS and with it
-    Hunt {
+    /// Look for leaks of the TP monitor from client to client, without TLS and with it
+    Leaks {
         /// Queries, each of which is to bring its own client its own rows
         #[arg(long, default_value = "1000000")]
         queries: u64,
@@ -86,7 +86,7 @@ fn main() -> Result<()> {
             tenbin,
         } => suites::run(&names, quick, &or_built(tenbin)?),
         Task::Soak { duration, .. } => soak::soak(duration),
-        Task::Hunt { queries, clients } => soak::hunt(queries, clients),
+        Task::Leaks { queries, clients } => soak::leaks(queries, clients),
     }
 }
 

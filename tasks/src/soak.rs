@@ -1,5 +1,5 @@
 //! `cargo xtask soak`: a TP monitor under load for hours, with its memory and its descriptors looked at
-//! whenever it is at rest; and `cargo xtask hunt`, the hunt for leaks at length.
+//! whenever it is at rest; and `cargo xtask leaks`, the long leak test.
 
 use crate::bench::output;
 use crate::poolers::{self, Pooler, Setting, USUAL};
@@ -165,14 +165,14 @@ fn judge(rests: &[Rest]) -> Result<()> {
     Ok(())
 }
 
-/// Hunts for rows that came to the wrong client, without TLS and with it.
-pub(crate) fn hunt(queries: u64, clients: u64) -> Result<()> {
+/// Looks for rows that came to the wrong client, without TLS and with it.
+pub(crate) fn leaks(queries: u64, clients: u64) -> Result<()> {
     let (queries, clients) = (queries.to_string(), clients.to_string());
     let test = ["test", "--release", "--locked", "-p", "tenbin-tpmonitor"];
     let which = [
         "--test",
         "it",
-        "hunt::",
+        "leaks::",
         "--",
         "--nocapture",
         "--test-threads=1",
@@ -181,8 +181,8 @@ pub(crate) fn hunt(queries: u64, clients: u64) -> Result<()> {
         "cargo",
         &[&test[..], &which].concat(),
         &[
-            ("TENBIN_HUNT_QUERIES", &queries),
-            ("TENBIN_HUNT_CLIENTS", &clients),
+            ("TENBIN_LEAK_QUERIES", &queries),
+            ("TENBIN_LEAK_CLIENTS", &clients),
         ],
     )
 }

@@ -37,8 +37,8 @@ enum Task {
     Suites(Forwarded),
     /// Load a TP monitor for a long time: memory and descriptors have to stay what they are
     Soak(Forwarded),
-    /// Hunt for leaks of the TP monitor from client to client, without TLS and with it
-    Hunt(Forwarded),
+    /// Look for leaks of the TP monitor from client to client, without TLS and with it
+    Leaks(Forwarded),
     /// House rules that no lint covers
     Tidy,
     /// Install what the tests need beside Rust and a C compiler
@@ -78,7 +78,7 @@ fn main() -> Result<()> {
         Task::Bench(forwarded) => forwarded.run("bench"),
         Task::Suites(forwarded) => forwarded.run("suites"),
         Task::Soak(forwarded) => forwarded.run("soak"),
-        Task::Hunt(forwarded) => forwarded.run("hunt"),
+        Task::Leaks(forwarded) => forwarded.run("leaks"),
         Task::Tidy => tidy::check(),
         Task::Setup => setup::install(),
     }

@@ -28,10 +28,11 @@ impl fmt::Display for Level {
 /// The file, for all monitors of the process.
 static FILE: Mutex<Option<File>> = Mutex::new(None);
 
-/// Appends what is logged from now on to this file, too. One that has been moved is made again.
-pub(crate) fn append_to(path: &Path) -> std::io::Result<()> {
-    let file = File::options().append(true).create(true).open(path)?;
-    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+/// Appends what is logged from now on to this file, too, if one is given. A file that has been moved is created again.
+pub(crate) fn append_to(path: Option<&Path>) -> std::io::Result<()> {
+    let open = |path| File::options().append(true).create(true).open(path);
+    let file = path.map(open).transpose()?;
+    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = file;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! psycopg's own tests, from Debian's source package: no package of PyPI has them.
+//! psycopg's own tests, from Debian's source package: no package of `PyPI` has them.
 
 use super::asyncpg::read;
 use super::{Place, Results};

@@ -116,7 +116,7 @@ impl Told {
             config.listen.push(Listen::Tcp(usual));
         }
         config.pool_size = self.pool_size.unwrap_or(config.pool_size);
-        config.pooling = self.pooling.unwrap_or(config.pooling);
+        config.mode = self.pooling.unwrap_or(config.mode);
         Ok(config)
     }
 }

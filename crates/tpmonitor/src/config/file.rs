@@ -1,11 +1,11 @@
 //! The configuration as TOML.
 
+use super::settings::Document;
 use super::{
     Auth, Class, ClientTls, Config, Database, Limit, Lookup, Pooling, ReadFrom, Route, RouteError,
-    Rules, Secret, SessionState, TimeLimits, TlsMode, UserRules, userlist,
+    Rules, Secret, TimeLimits, TlsMode, UserRules, userlist,
 };
 use serde::Deserialize;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tenbin_wire::TargetError;
@@ -60,73 +60,9 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
-struct Document {
-    listen: Vec<String>,
-    metrics: Vec<String>,
-    mode: Option<Mode>,
-    session_state: Option<State>,
-    pool_size: Option<usize>,
-    min_pool_size: Option<usize>,
-    reserve_pool_size: Option<usize>,
-    reserve_pool_wait: Option<Limit>,
-    max_server_connections: Option<usize>,
-    max_server_connections_per_server: Option<usize>,
-    max_server_connections_per_user: Option<usize>,
-    max_server_connections_per_database: Option<usize>,
-    max_clients: Option<usize>,
-    max_clients_per_user: Option<usize>,
-    max_clients_per_database: Option<usize>,
-    max_clients_per_address: Option<usize>,
-    max_logins_per_address: Option<usize>,
-    max_waiting: Option<usize>,
-    max_prepared: Option<usize>,
-    auth: Option<Method>,
-    auth_file: Option<PathBuf>,
-    auth_user: Option<String>,
-    auth_query: Option<String>,
-    auth_dbname: Option<String>,
-    hba_file: Option<PathBuf>,
-    tls: Option<TlsMode>,
-    tls_protocols: Option<String>,
-    tls_certificate: Option<PathBuf>,
-    tls_key: Option<PathBuf>,
-    tls_client_ca: Option<PathBuf>,
-    admin_users: Vec<String>,
-    stats_users: Vec<String>,
-    wait_limit: Option<Limit>,
-    login_limit: Option<Limit>,
-    connect_limit: Option<Limit>,
-    retry_pause: Option<Limit>,
-    server_idle_limit: Option<Limit>,
-    server_lifetime: Option<Limit>,
-    idle_transaction_limit: Option<Limit>,
-    client_idle_limit: Option<Limit>,
-    query_limit: Option<Limit>,
-    transaction_limit: Option<Limit>,
-    wait_notice: Option<Limit>,
-    server_fast_close: bool,
-    socket_mode: Option<String>,
-    log_file: Option<PathBuf>,
-    pid_file: Option<PathBuf>,
-    stop_limit: Option<Limit>,
-    check_interval: Option<Limit>,
-    check_limit: Option<Limit>,
-    lag_limit: Option<Limit>,
-    busy_poll: Option<Limit>,
-    read_your_writes: bool,
-    reset_query: Option<String>,
-    ignored_parameters: Vec<String>,
-    queue_log: Option<PathBuf>,
-    databases: BTreeMap<String, Entry>,
-    users: BTreeMap<String, User>,
-    classes: Vec<ClassTable>,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+pub(super) struct Entry {
     server: String,
     user: Option<String>,
     password: Option<String>,
@@ -140,7 +76,7 @@ struct Entry {
     idle_transaction_limit: Option<Limit>,
     client_idle_limit: Option<Limit>,
     server_lifetime: Option<Limit>,
-    mode: Option<Mode>,
+    mode: Option<Pooling>,
     read_from: Option<ReadFrom>,
     check_user: Option<String>,
     auth_user: Option<String>,
@@ -150,7 +86,7 @@ struct Entry {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ClassTable {
+pub(super) struct ClassTable {
     name: String,
     #[serde(default)]
     users: Vec<String>,
@@ -166,7 +102,7 @@ struct ClassTable {
 
 /// A user: the password alone, or a table.
 #[derive(Default)]
-struct User(UserTable);
+pub(super) struct User(UserTable);
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -180,7 +116,7 @@ struct UserTable {
     transaction_limit: Option<Limit>,
     idle_transaction_limit: Option<Limit>,
     client_idle_limit: Option<Limit>,
-    mode: Option<Mode>,
+    mode: Option<Pooling>,
 }
 
 impl<'de> Deserialize<'de> for User {
@@ -212,22 +148,7 @@ impl<'de> Deserialize<'de> for User {
 }
 
 #[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "kebab-case")]
-enum Mode {
-    Session,
-    Transaction,
-    Statement,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "kebab-case")]
-enum State {
-    Pin,
-    Reset,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-enum Method {
+pub(super) enum Method {
     #[serde(rename = "trust")]
     Trust,
     #[serde(rename = "md5")]
@@ -244,7 +165,7 @@ enum Method {
 impl<'de> Deserialize<'de> for Limit {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        limit(&text).map(Self).ok_or_else(|| {
+        length(&text).map(Self).ok_or_else(|| {
             serde::de::Error::custom(format!(
                 "{text:?} is no length of time: expected \"100us\", \"500ms\", \"30s\", \"10min\", \"1h\" or \"off\""
             ))
@@ -257,7 +178,7 @@ impl<'de> Deserialize<'de> for Limit {
     clippy::option_option,
     reason = "no length of time, no limit, and a limit"
 )]
-fn limit(text: &str) -> Option<Option<Duration>> {
+pub(super) fn length(text: &str) -> Option<Option<Duration>> {
     if text == "off" {
         return Some(None);
     }
@@ -275,18 +196,8 @@ fn limit(text: &str) -> Option<Option<Duration>> {
     Some(Some(Duration::from_micros(number.checked_mul(unit_us)?)))
 }
 
-impl From<Mode> for Pooling {
-    fn from(mode: Mode) -> Self {
-        match mode {
-            Mode::Session => Self::Session,
-            Mode::Transaction => Self::Transaction,
-            Mode::Statement => Self::Statement,
-        }
-    }
-}
-
 fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> {
-    let file: Document = toml::from_str(text).map_err(|error| {
+    let mut file: Document = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start).min(text.len());
         ConfigError::Line {
             path: path.to_owned(),
@@ -347,8 +258,7 @@ fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> 
         database: file.auth_dbname.clone(),
     };
     config.check_lookups().map_err(whole)?;
-    numbers(&file, &mut config).map_err(whole)?;
-    times(&file, &mut config);
+    file.apply(&mut config, folder).map_err(whole)?;
     config.auth = match file.auth {
         Some(Method::Trust) => Auth::Trust,
         Some(Method::Md5) => Auth::Md5,
@@ -362,26 +272,6 @@ fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), ConfigError> 
     };
     config.tls = client_tls(&file, folder).map_err(whole)?;
     config.needs_certificates().map_err(whole)?;
-    config.pooling = file.mode.map_or(config.pooling, Pooling::from);
-    config.session_state = match file.session_state {
-        Some(State::Reset) => SessionState::Reset,
-        Some(State::Pin) | None => SessionState::Pin,
-    };
-    config.reset_query = file.reset_query.unwrap_or(config.reset_query);
-    config.read_your_writes = file.read_your_writes;
-    config.ignored_parameters = file.ignored_parameters;
-    config.queue_log = file.queue_log;
-    config.server_fast_close = file.server_fast_close;
-    config.log_file = file.log_file.map(|name| folder.join(name));
-    config.pid_file = file.pid_file.map(|name| folder.join(name));
-    config.socket_mode = file
-        .socket_mode
-        .as_deref()
-        .map(permissions)
-        .transpose()
-        .map_err(whole)?;
-    config.admin_users = file.admin_users;
-    config.stats_users = file.stats_users;
     Ok((config, notes))
 }
 
@@ -391,7 +281,7 @@ fn users(file: &Document, config: &mut Config) -> Result<(), String> {
             config.users.insert(name.clone(), Secret::new(password));
         }
         let rules = UserRules {
-            pooling: user.mode.map(Pooling::from),
+            pooling: user.mode,
             pool_size: at_least_one(user.pool_size)
                 .map_err(|why| format!("[users.{name}] {why}"))?,
             max_server_connections: user.max_server_connections,
@@ -441,124 +331,6 @@ fn client_tls(file: &Document, folder: &Path) -> Result<ClientTls, String> {
     Ok(tls)
 }
 
-fn numbers(file: &Document, config: &mut Config) -> Result<(), String> {
-    for (name, given, kept, least) in [
-        ("pool_size", file.pool_size, &mut config.pool_size, 1),
-        (
-            "min_pool_size",
-            file.min_pool_size,
-            &mut config.min_pool_size,
-            0,
-        ),
-        (
-            "reserve_pool_size",
-            file.reserve_pool_size,
-            &mut config.reserve_pool_size,
-            0,
-        ),
-        (
-            "max_server_connections",
-            file.max_server_connections,
-            &mut config.max_server_connections,
-            0,
-        ),
-        (
-            "max_server_connections_per_server",
-            file.max_server_connections_per_server,
-            &mut config.max_server_connections_per_server,
-            0,
-        ),
-        (
-            "max_server_connections_per_user",
-            file.max_server_connections_per_user,
-            &mut config.max_server_connections_per_user,
-            0,
-        ),
-        (
-            "max_server_connections_per_database",
-            file.max_server_connections_per_database,
-            &mut config.max_server_connections_per_database,
-            0,
-        ),
-        ("max_clients", file.max_clients, &mut config.max_clients, 1),
-        (
-            "max_clients_per_user",
-            file.max_clients_per_user,
-            &mut config.max_clients_per_user,
-            0,
-        ),
-        (
-            "max_clients_per_database",
-            file.max_clients_per_database,
-            &mut config.max_clients_per_database,
-            0,
-        ),
-        (
-            "max_clients_per_address",
-            file.max_clients_per_address,
-            &mut config.max_clients_per_address,
-            0,
-        ),
-        (
-            "max_logins_per_address",
-            file.max_logins_per_address,
-            &mut config.max_logins_per_address,
-            0,
-        ),
-        ("max_waiting", file.max_waiting, &mut config.max_waiting, 0),
-        (
-            "max_prepared",
-            file.max_prepared,
-            &mut config.max_prepared,
-            1,
-        ),
-    ] {
-        match given {
-            Some(number) if number < least => {
-                return Err(format!("{name} = {number}: expected at least {least}"));
-            }
-            Some(number) => *kept = number,
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-fn times(file: &Document, config: &mut Config) {
-    for (given, kept) in [
-        (file.wait_limit, &mut config.wait_limit),
-        (file.server_idle_limit, &mut config.server_idle_limit),
-        (file.server_lifetime, &mut config.server_lifetime),
-        (
-            file.idle_transaction_limit,
-            &mut config.idle_transaction_limit,
-        ),
-        (file.client_idle_limit, &mut config.client_idle_limit),
-        (file.query_limit, &mut config.query_limit),
-        (file.transaction_limit, &mut config.transaction_limit),
-        (file.wait_notice, &mut config.wait_notice),
-        (file.lag_limit, &mut config.lag_limit),
-        (file.busy_poll, &mut config.busy_poll),
-    ] {
-        if let Some(Limit(limit)) = given {
-            *kept = limit;
-        }
-    }
-    for (given, kept) in [
-        (file.login_limit, &mut config.login_limit),
-        (file.connect_limit, &mut config.connect_limit),
-        (file.retry_pause, &mut config.retry_pause),
-        (file.check_interval, &mut config.check_interval),
-        (file.check_limit, &mut config.check_limit),
-        (file.stop_limit, &mut config.stop_limit),
-        (file.reserve_pool_wait, &mut config.reserve_pool_wait),
-    ] {
-        if let Some(Limit(limit)) = given {
-            *kept = limit.unwrap_or(Duration::MAX / 4);
-        }
-    }
-}
-
 /// Permissions of a file, as octal digits.
 pub(super) fn permissions(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8)
@@ -604,7 +376,7 @@ fn database(entry: &Entry, route: Route) -> Result<Database, String> {
             client_idle: entry.client_idle_limit,
         },
         server_lifetime: entry.server_lifetime,
-        pooling: entry.mode.map(Pooling::from),
+        pooling: entry.mode,
         max_server_connections: entry.max_server_connections,
         max_clients: entry.max_clients,
         lookup: Lookup {
@@ -673,8 +445,8 @@ mod tests {
         assert_eq!(config.listen[1].to_string(), "/run/tenbin/.s.PGSQL.6432");
         assert_eq!(config.pool_size, 7);
         assert_eq!(config.max_server_connections, 30);
-        assert_eq!(config.pooling, Pooling::Session);
-        assert_eq!(config.session_state, SessionState::Reset);
+        assert_eq!(config.mode, Pooling::Session);
+        assert_eq!(config.session_state, crate::config::SessionState::Reset);
         assert_eq!(config.auth, Auth::Md5);
         assert_eq!(config.wait_limit, Some(Duration::from_millis(1500)));
         assert_eq!(config.busy_poll, Some(Duration::from_micros(100)));
@@ -798,10 +570,10 @@ mod tests {
 
     #[test]
     fn lengths_of_time() {
-        assert_eq!(limit("off"), Some(None));
-        assert_eq!(limit("2min"), Some(Some(Duration::from_mins(2))));
+        assert_eq!(length("off"), Some(None));
+        assert_eq!(length("2min"), Some(Some(Duration::from_mins(2))));
         for bad in ["", "5", "s", "-1s", "5 weeks", "99999999999999999999s"] {
-            assert_eq!(limit(bad), None, "{bad}");
+            assert_eq!(length(bad), None, "{bad}");
         }
     }
 }

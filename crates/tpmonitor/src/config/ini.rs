@@ -1,6 +1,7 @@
 //! `pgbouncer.ini`, so that people can switch.
 
-use super::file::{ConfigError, permissions, read_text, unresolved};
+use super::file::{ConfigError, read_text, unresolved};
+use super::value::Value;
 use super::{
     Auth, ClientTls, Config, Database, Limit, Listen, Lookup, Place, Pooling, Rules, Secret,
     ServerTls, TimeLimits, TlsMode, TlsVersions, UserRules, userlist,
@@ -16,7 +17,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<(Config, Vec<String>), Co
     let mut reader = Reader {
         // Where its defaults are other ones.
         config: Config {
-            pooling: Pooling::Session,
+            mode: Pooling::Session,
             auth: Auth::Md5,
             max_clients: 100,
             retry_pause: Duration::from_secs(15),
@@ -180,22 +181,16 @@ impl Reader<'_> {
             name: given.get("dbname").cloned(),
             user: given.get("user").cloned(),
             password: given.get("password").map(|text| Secret::new(text)),
-            pool_size: given
-                .get("pool_size")
-                .map(|text| number(text))
-                .transpose()?,
-            min_pool_size: limit(&given, "min_pool_size")?,
-            reserve_pool_size: match limit(&given, "reserve_pool_size")? {
-                None => limit(&given, "reserve_pool")?,
+            pool_size: one(&given, "pool_size")?,
+            min_pool_size: one(&given, "min_pool_size")?,
+            reserve_pool_size: match one(&given, "reserve_pool_size")? {
+                None => one(&given, "reserve_pool")?,
                 size => size,
             },
             server_lifetime: time(&given, "server_lifetime")?,
-            pooling: given
-                .get("pool_mode")
-                .map(|text| pooling(text))
-                .transpose()?,
-            max_server_connections: limit(&given, "max_db_connections")?,
-            max_clients: limit(&given, "max_db_client_connections")?,
+            pooling: one(&given, "pool_mode")?,
+            max_server_connections: one(&given, "max_db_connections")?,
+            max_clients: one(&given, "max_db_client_connections")?,
             lookup: Lookup {
                 user: given.get("auth_user").cloned(),
                 query: given.get("auth_query").cloned(),
@@ -225,14 +220,11 @@ impl Reader<'_> {
         ];
         self.note_unknown("users", name, &given, &known);
         let rules = UserRules {
-            pooling: given
-                .get("pool_mode")
-                .map(|text| pooling(text))
-                .transpose()?,
-            pool_size: limit(&given, "pool_size")?,
-            max_server_connections: limit(&given, "max_user_connections")?,
-            max_clients: limit(&given, "max_user_client_connections")?,
-            reserve_pool_size: limit(&given, "reserve_pool_size")?,
+            pooling: one(&given, "pool_mode")?,
+            pool_size: one(&given, "pool_size")?,
+            max_server_connections: one(&given, "max_user_connections")?,
+            max_clients: one(&given, "max_user_client_connections")?,
+            reserve_pool_size: one(&given, "reserve_pool_size")?,
             limits: TimeLimits {
                 query: time(&given, "query_timeout")?,
                 transaction: time(&given, "transaction_timeout")?,
@@ -289,54 +281,20 @@ impl Reader<'_> {
             "auth_user" => config.lookup.user = given(value),
             "auth_query" => config.lookup.query = given(value),
             "auth_dbname" => config.lookup.database = given(value),
-            "max_user_connections" => config.max_server_connections_per_user = number(value)?,
-            "max_db_connections" => config.max_server_connections_per_database = number(value)?,
-            "max_user_client_connections" => config.max_clients_per_user = number(value)?,
-            "max_db_client_connections" => config.max_clients_per_database = number(value)?,
             "auth_file" => self.users_file = Some(self.folder.join(value)),
-            "pool_mode" => config.pooling = pooling(value)?,
-            "default_pool_size" => config.pool_size = number(value)?.max(1),
-            "min_pool_size" => config.min_pool_size = number(value)?,
-            "reserve_pool_size" => config.reserve_pool_size = number(value)?,
-            "reserve_pool_timeout" => {
-                // 0 is no reserve there.
-                match seconds(value)? {
-                    Some(wait) => config.reserve_pool_wait = wait,
-                    None => config.reserve_pool_wait = Duration::MAX,
-                }
+            // What has no meaning here leaves the default.
+            "max_prepared_statements" | "server_login_retry" if value == "0" => {}
+            "default_pool_size" | "max_client_conn" if value == "0" => {
+                return self.setting(key, "1");
             }
-            "server_fast_close" => config.server_fast_close = number(value)? > 0,
-            "logfile" => config.log_file = given(value).map(|name| self.folder.join(name)),
-            "pidfile" => config.pid_file = given(value).map(|name| self.folder.join(name)),
-            "unix_socket_mode" => config.socket_mode = Some(permissions(value)?),
-            "max_client_conn" => config.max_clients = number(value)?.max(1),
-            "max_prepared_statements" => {
-                // 0 leaves them to clients there; here they are always looked after.
-                let given = number(value)?;
-                if given > 0 {
-                    config.max_prepared = given;
-                }
-            }
-            "admin_users" => config.admin_users = list(value),
-            "stats_users" => config.stats_users = list(value),
-            "ignore_startup_parameters" => config.ignored_parameters = list(value),
-            "server_reset_query" => value.clone_into(&mut config.reset_query),
-            "query_wait_timeout" => config.wait_limit = seconds(value)?,
-            "query_wait_notify" => config.wait_notice = seconds(value)?,
-            "transaction_timeout" => config.transaction_limit = seconds(value)?,
-            "query_timeout" => config.query_limit = seconds(value)?,
-            "client_idle_timeout" => config.client_idle_limit = seconds(value)?,
-            "idle_transaction_timeout" => config.idle_transaction_limit = seconds(value)?,
-            "server_idle_timeout" => config.server_idle_limit = seconds(value)?,
-            "server_lifetime" => config.server_lifetime = seconds(value)?,
-            "client_login_timeout" => set(&mut config.login_limit, value)?,
-            "server_connect_timeout" => set(&mut config.connect_limit, value)?,
-            "server_login_retry" => set(&mut config.retry_pause, value)?,
             _ if let Some(name) = key.strip_prefix("client_tls_")
                 && self.client_tls.set(name, value, self.folder)? => {}
             _ if let Some(name) = key.strip_prefix("server_tls_")
                 && self.server_tls.set(name, value, self.folder)? => {}
-            _ => self.notes.push(format!("{key} has no effect here")),
+            _ => match config.set_pgbouncer(key, value, self.folder) {
+                Some(set) => return set.map_err(|why| format!("{key} = {why}")),
+                None => self.notes.push(format!("{key} has no effect here")),
+            },
         }
         Ok(())
     }
@@ -346,7 +304,8 @@ impl Reader<'_> {
             path: path.to_owned(),
             message,
         };
-        for name in list(&self.addresses) {
+        let names = Vec::of_text(&self.addresses, path).map_err(whole)?;
+        for name in names {
             let ip = match name.as_str() {
                 "*" => vec![
                     IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -416,57 +375,19 @@ impl Reader<'_> {
     }
 }
 
-fn pooling(text: &str) -> Result<Pooling, String> {
-    match text {
-        "session" => Ok(Pooling::Session),
-        "transaction" => Ok(Pooling::Transaction),
-        "statement" => Ok(Pooling::Statement),
-        _ => Err(format!(
-            "{text}: expected session, transaction or statement"
-        )),
-    }
-}
-
-fn number(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| format!("{text}: expected a number"))
-}
-
-fn limit(given: &BTreeMap<String, String>, key: &str) -> Result<Option<usize>, String> {
-    given.get(key).map(|text| number(text)).transpose()
+/// The value of one of `key=value`, if it is given.
+fn one<T: Value>(given: &BTreeMap<String, String>, key: &str) -> Result<Option<T>, String> {
+    let text = given.get(key);
+    text.map(|text| T::of_text(text, Path::new(".")))
+        .transpose()
 }
 
 fn time(given: &BTreeMap<String, String>, key: &str) -> Result<Option<Limit>, String> {
-    let text = given.get(key);
-    text.map(|text| seconds(text).map(Limit)).transpose()
+    Ok(one(given, key)?.map(Limit))
 }
 
 fn given(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
-}
-
-/// Seconds, perhaps with a fraction; 0 is no limit.
-fn seconds(text: &str) -> Result<Option<Duration>, String> {
-    let given: f64 = text
-        .parse()
-        .map_err(|_| format!("{text}: expected a number of seconds"))?;
-    let limit = Duration::try_from_secs_f64(given)
-        .map_err(|_| format!("{text}: expected a number of seconds"))?;
-    Ok((!limit.is_zero()).then_some(limit))
-}
-
-fn set(kept: &mut Duration, text: &str) -> Result<(), String> {
-    if let Some(limit) = seconds(text)? {
-        *kept = limit;
-    }
-    Ok(())
-}
-
-fn list(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(|word| word.trim().to_owned())
-        .filter(|word| !word.is_empty())
-        .collect()
 }
 
 /// `key=value key='a value'`; a quote inside quotes is doubled.
@@ -787,7 +708,10 @@ auth_file = userlist.txt
     fn mistakes_are_named_with_their_line() {
         for (text, expected) in [
             ("[databases\n", "x.ini:1: expected [section]"),
-            ("[pgbouncer]\npool_mode = fast", "x.ini:2: fast: expected"),
+            (
+                "[pgbouncer]\npool_mode = fast",
+                "x.ini:2: pool_mode = fast: expected",
+            ),
             ("[pgbouncer]\nnonsense", "x.ini:2: expected key = value"),
             ("[pgbouncer]\nauth_type = pam", "x.ini:2: auth_type = pam"),
             ("[databases]\na = host='x", "x.ini:2: a quote"),

@@ -1,34 +1,37 @@
-//! What the monitor is told: where to listen, which servers, who may come in, and the bounds on everything.
+//! The configuration: where to listen, which servers, who may log in, and all limits.
 
 mod file;
 mod hba;
 mod ini;
-mod people;
 mod route;
+mod settings;
 mod tls;
 mod userlist;
+mod users;
+mod value;
 
 pub use file::{ConfigError, read};
 pub use hba::Rules;
 pub(crate) use hba::{Asked, Comer};
-pub(crate) use people::Source;
-pub use people::{Class, Limit, Lookup, TimeLimits, UserRules};
 pub use route::{Route, RouteError};
+pub use settings::{Config, reference};
+pub(crate) use settings::{Setting, all as settings};
 pub use tls::{ChannelBinding, ClientTls, ServerTls, TlsMode, TlsVersions};
+pub(crate) use users::Source;
+pub use users::{Class, Limit, Lookup, TimeLimits, UserRules};
 
 use crate::scram::{Keys, Password, Verifier};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 use tenbin_wire::Address;
 
 /// A look-up of variables, so that tests need not change the process's own.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// When a server connection goes back to the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// When a server connection is released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Pooling {
     /// When the client leaves.
     Session,
@@ -40,7 +43,8 @@ pub enum Pooling {
 }
 
 /// What happens to state that belongs to one session (`SET`, `LISTEN`, temporary tables, …).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SessionState {
     /// The client keeps its server until it leaves or says `DISCARD ALL`.
     #[default]
@@ -64,6 +68,19 @@ pub enum Auth {
     Peer,
     /// Nobody is let in.
     Reject,
+}
+
+impl fmt::Display for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Trust => "trust",
+            Self::Md5 => "md5",
+            Self::Scram => "scram-sha-256",
+            Self::Cert => "cert",
+            Self::Peer => "peer",
+            Self::Reject => "hba",
+        })
+    }
 }
 
 /// Where to listen.
@@ -252,179 +269,6 @@ impl Database {
             return Err("read_from = \"standbys\" needs target_session_attrs=read-write in the connection string, for all that does not only read".to_owned());
         }
         Ok(())
-    }
-}
-
-/// Everything the monitor is told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Config {
-    /// Where to listen.
-    pub listen: Vec<Listen>,
-    /// Where to tell what has been counted, as `OpenMetrics` over HTTP.
-    pub metrics: Vec<Listen>,
-    /// Databases by the client's name for them; `*` stands for all others.
-    pub databases: BTreeMap<String, Database>,
-    /// Users and what is known of their passwords.
-    pub users: BTreeMap<String, Secret>,
-    /// What holds for single users in place of the general rules.
-    pub user_rules: BTreeMap<String, UserRules>,
-    /// Classes of clients; the first that fits is a client's.
-    pub classes: Vec<Class>,
-    /// Where passwords of users are asked for that are not among `users`.
-    pub lookup: Lookup,
-    /// How clients prove who they are.
-    pub auth: Auth,
-    /// Rules that say it for each kind of client; without them, all have to do the same.
-    pub hba: Option<Rules>,
-    /// TLS with clients; Unix sockets have none.
-    pub tls: ClientTls,
-    /// Users who may command the monitor.
-    pub admin_users: Vec<String>,
-    /// Users who may look at its state.
-    pub stats_users: Vec<String>,
-    /// When server connections are passed on.
-    pub pooling: Pooling,
-    /// What happens to state that belongs to one session.
-    pub session_state: SessionState,
-    /// Server connections for each pair of user and database.
-    pub pool_size: usize,
-    /// Of these, connections that are kept open while a pool has clients, or has a user of its own; at most its size.
-    pub min_pool_size: usize,
-    /// Server connections that a pool may have beyond its size while a client has waited for `reserve_pool_wait`.
-    pub reserve_pool_size: usize,
-    /// See `reserve_pool_size`.
-    pub reserve_pool_wait: Duration,
-    /// Server connections in all; 0 is no limit.
-    pub max_server_connections: usize,
-    /// Connections to one server; 0: nine tenths of those that it takes from ordinary users.
-    pub max_server_connections_per_server: usize,
-    /// Server connections of one user, to whatever database; 0 is no limit.
-    pub max_server_connections_per_user: usize,
-    /// Server connections of one database, of whatever user; 0 is no limit.
-    pub max_server_connections_per_database: usize,
-    /// Clients in all; more are refused.
-    pub max_clients: usize,
-    /// Clients of one user; more are refused. 0 is no limit.
-    pub max_clients_per_user: usize,
-    /// Clients of one database; more are refused. 0 is no limit.
-    pub max_clients_per_database: usize,
-    /// Connections from one address; more are refused. 0 is no limit.
-    pub max_clients_per_address: usize,
-    /// Connections from one address that have not logged in; one more closes the oldest. 0 is no limit.
-    pub max_logins_per_address: usize,
-    /// Clients that wait in one pool; more are refused. 0 is no limit.
-    pub max_waiting: usize,
-    /// How long a client waits for a server before it is refused.
-    pub wait_limit: Option<Duration>,
-    /// How long a client may take to log in.
-    pub login_limit: Duration,
-    /// How long connecting and logging in to a server may take.
-    pub connect_limit: Duration,
-    /// Pause after a failure to reach a server before the next attempt.
-    pub retry_pause: Duration,
-    /// How long a server connection may go unused before it is closed.
-    pub server_idle_limit: Option<Duration>,
-    /// Age at which an unused server connection is replaced.
-    pub server_lifetime: Option<Duration>,
-    /// How long a client may do nothing in an open transaction.
-    pub idle_transaction_limit: Option<Duration>,
-    /// How long a client may do nothing outside of one.
-    pub client_idle_limit: Option<Duration>,
-    /// How long a request may take, waiting not included.
-    pub query_limit: Option<Duration>,
-    /// How long a transaction may take, from its first request at a server.
-    pub transaction_limit: Option<Duration>,
-    /// How long a request waits for a server before its client gets a notice.
-    pub wait_notice: Option<Duration>,
-    /// Whether a session ends between transactions when its server connection is to be closed.
-    pub server_fast_close: bool,
-    /// Prepared statements kept on a server connection.
-    pub max_prepared: usize,
-    /// What resets a session; run before a server connection with state left behind is passed on.
-    pub reset_query: String,
-    /// Start-up parameters of clients that are left out.
-    pub ignored_parameters: Vec<String>,
-    /// How long transactions under way may take to end when the monitor is stopped.
-    pub stop_limit: Duration,
-    /// How often servers are looked at, where there are several.
-    pub check_interval: Duration,
-    /// How long one may take to answer before it counts as down.
-    pub check_limit: Duration,
-    /// How far a standby that is read from may be behind.
-    pub lag_limit: Option<Duration>,
-    /// Whether a client is to find in its reads what it has written before.
-    pub read_your_writes: bool,
-    /// How long the monitor goes on looking for something to do before it sleeps, when there is nothing:
-    /// it answers sooner, for a processor that is busy whenever somebody is served.
-    pub busy_poll: Option<Duration>,
-    /// Permissions of Unix sockets; as the process makes them when `None`.
-    pub socket_mode: Option<u32>,
-    /// A file that gets the log, too.
-    pub log_file: Option<PathBuf>,
-    /// A file with the number of the process, while it runs.
-    pub pid_file: Option<PathBuf>,
-    /// A file that gets a line for each request that had to wait, in the order in which they were
-    /// served; it is written anew.
-    pub queue_log: Option<PathBuf>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            listen: Vec::new(),
-            metrics: Vec::new(),
-            databases: BTreeMap::new(),
-            users: BTreeMap::new(),
-            user_rules: BTreeMap::new(),
-            classes: Vec::new(),
-            lookup: Lookup::default(),
-            auth: Auth::Scram,
-            hba: None,
-            tls: ClientTls::default(),
-            admin_users: Vec::new(),
-            stats_users: Vec::new(),
-            pooling: Pooling::Transaction,
-            session_state: SessionState::Pin,
-            pool_size: 20,
-            min_pool_size: 0,
-            reserve_pool_size: 0,
-            reserve_pool_wait: Duration::from_secs(5),
-            max_server_connections: 0,
-            max_server_connections_per_server: 0,
-            max_server_connections_per_user: 0,
-            max_server_connections_per_database: 0,
-            max_clients: 10_000,
-            max_clients_per_user: 0,
-            max_clients_per_database: 0,
-            max_clients_per_address: 0,
-            max_logins_per_address: 500,
-            max_waiting: 0,
-            wait_limit: Some(Duration::from_mins(2)),
-            login_limit: Duration::from_mins(1),
-            connect_limit: Duration::from_secs(15),
-            retry_pause: Duration::from_secs(1),
-            server_idle_limit: Some(Duration::from_mins(10)),
-            server_lifetime: Some(Duration::from_hours(1)),
-            idle_transaction_limit: None,
-            client_idle_limit: None,
-            query_limit: None,
-            transaction_limit: None,
-            wait_notice: None,
-            server_fast_close: false,
-            busy_poll: None,
-            max_prepared: 200,
-            reset_query: "DISCARD ALL".to_owned(),
-            ignored_parameters: Vec::new(),
-            stop_limit: Duration::from_secs(30),
-            check_interval: Duration::from_secs(1),
-            check_limit: Duration::from_secs(5),
-            lag_limit: Some(Duration::from_secs(10)),
-            read_your_writes: false,
-            socket_mode: None,
-            log_file: None,
-            pid_file: None,
-            queue_log: None,
-        }
     }
 }
 

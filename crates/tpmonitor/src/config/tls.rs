@@ -6,6 +6,7 @@ use rustls::SupportedProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Whether a connection is encrypted, and what the other side has to prove: libpq's `sslmode`.
@@ -25,6 +26,19 @@ pub enum TlsMode {
     VerifyCa,
     /// And it is for the name that was asked for: a server's host, a client's user.
     VerifyFull,
+}
+
+impl fmt::Display for TlsMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disable => "disable",
+            Self::Allow => "allow",
+            Self::Prefer => "prefer",
+            Self::Require => "require",
+            Self::VerifyCa => "verify-ca",
+            Self::VerifyFull => "verify-full",
+        })
+    }
 }
 
 impl std::str::FromStr for TlsMode {
@@ -71,6 +85,16 @@ impl TlsVersions {
     }
 }
 
+impl fmt::Display for TlsVersions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|version| match version.version {
+            rustls::ProtocolVersion::TLSv1_2 => "tlsv1.2",
+            _ => "tlsv1.3",
+        });
+        f.write_str(&names.collect::<Vec<_>>().join(","))
+    }
+}
+
 impl std::str::FromStr for TlsVersions {
     type Err = String;
 
@@ -98,6 +122,7 @@ impl std::str::FromStr for TlsVersions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientTls {
     pub(crate) mode: TlsMode,
+    pub(crate) versions: TlsVersions,
     pub(crate) acceptor: Option<Acceptor>,
 }
 
@@ -106,6 +131,7 @@ impl Default for ClientTls {
     fn default() -> Self {
         Self {
             mode: TlsMode::Disable,
+            versions: TlsVersions::default(),
             acceptor: None,
         }
     }
@@ -136,6 +162,7 @@ impl ClientTls {
         }
         Ok(Self {
             mode,
+            versions,
             acceptor: Some(Acceptor::read(versions, certificate, key, client_ca)?),
         })
     }

@@ -4,15 +4,15 @@ use super::checks::role_name;
 use super::classes::ClassId;
 use super::client::{Client, Stage};
 use super::pool::{Pool, PoolId};
-use super::server::{Server, Stage2};
-use super::show_config::{pooling_name, show_config};
-use super::{Serving, Shutdown};
+use super::server::{Server, ServerStage};
+use super::show_config::show_config;
+use super::{Serving, Shutdown, open_log};
 use crate::config::Database;
+use crate::log::{Level, line};
 use crate::messages::{
     AUTHENTICATION_OK, Severity, Type, command_complete, data_row, error, message, parameter,
     ready, row_description,
 };
-use crate::relay::Mode;
 use crate::scan::{self, Step};
 use crate::slab::Id;
 use crate::startup::Startup;
@@ -34,9 +34,9 @@ pub(super) struct Table {
 /// `PgBouncer`'s code for whatever it refuses.
 pub(super) const REFUSED: &str = "08P01";
 
-type Said = Result<Vec<u8>, (&'static str, String)>;
+type Answer = Result<Vec<u8>, (&'static str, String)>;
 
-const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS, DATABASES, USERS, CLASSES, LISTS, STATE, CONFIG, VERSION; PAUSE [db], RESUME [db], DISABLE db, ENABLE db, RECONNECT [db], WAIT_CLOSE [db], KILL [db], KILL_CLIENT ptr, SUSPEND, RELOAD, UPGRADE, SHUTDOWN [WAIT_FOR_SERVERS | WAIT_FOR_CLIENTS]";
+const HELP: &str = "SHOW POOLS, CLIENTS, SERVERS, HOSTS, STATS, STATS_TOTALS, STATS_AVERAGES, TOTALS, DATABASES, USERS, CLASSES, LISTS, STATE, CONFIG, VERSION; PAUSE [db], RESUME [db], DISABLE db, ENABLE db, RECONNECT [db], WAIT_CLOSE [db], KILL [db], KILL_CLIENT ptr, SUSPEND, RELOAD, SET name = value, UPGRADE, SHUTDOWN [WAIT_FOR_SERVERS | WAIT_FOR_CLIENTS]";
 
 impl Serving {
     /// Whether a client wants the monitor itself.
@@ -136,8 +136,10 @@ impl Serving {
         let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         // A name is as it is written.
-        let name = text.split_once(char::is_whitespace);
-        let name = name.map(|(_, name)| name.trim().trim_matches('"').replace("\"\"", "\""));
+        let rest = text
+            .split_once(char::is_whitespace)
+            .map(|(_, rest)| rest.trim());
+        let name = rest.map(|name| name.trim_matches('"').replace("\"\"", "\""));
         let name = name.as_deref();
         let commands = match self.clients.get(id).map(|client| &client.stage) {
             Some(Stage::Admin { commands, .. }) => *commands,
@@ -146,13 +148,9 @@ impl Serving {
         let said = match words.as_slice() {
             ["show", what, ..] => self.show(what),
             ["set", rest @ ..] if is_of_drivers(rest) => done("SET"),
-            ["set", ..] => Err((
-                "0A000",
-                "SET changes nothing here: change the configuration file, and say RELOAD"
-                    .to_owned(),
-            )),
             [] => Ok(vec![b'I', 0, 0, 0, 4]),
             _ if !commands => Err(("42501", "admin access needed".to_owned())),
+            ["set", ..] => answer(self.set(rest.unwrap_or_default()), "SET"),
             ["pause" | "wait_close" | "suspend"] | ["pause" | "wait_close", _] => {
                 let begun = match words[0] {
                     "pause" => self.pause(id, name),
@@ -164,12 +162,12 @@ impl Serving {
                     Err(why) => Err((REFUSED, why)),
                 }
             }
-            ["resume"] | ["resume", _] => told(self.unpause(name), "RESUME"),
-            ["reconnect"] | ["reconnect", _] => told(self.reconnect(name), "RECONNECT"),
-            ["kill"] | ["kill", _] => told(self.kill(name), "KILL"),
-            ["kill_client", pointer] => told(self.kill_client(pointer), "KILL_CLIENT"),
-            ["disable"] | ["disable", _] => told(self.allow(name, false), "DISABLE"),
-            ["enable"] | ["enable", _] => told(self.allow(name, true), "ENABLE"),
+            ["resume"] | ["resume", _] => answer(self.unpause(name), "RESUME"),
+            ["reconnect"] | ["reconnect", _] => answer(self.reconnect(name), "RECONNECT"),
+            ["kill"] | ["kill", _] => answer(self.kill(name), "KILL"),
+            ["kill_client", pointer] => answer(self.kill_client(pointer), "KILL_CLIENT"),
+            ["disable"] | ["disable", _] => answer(self.allow(name, false), "DISABLE"),
+            ["enable"] | ["enable", _] => answer(self.allow(name, true), "ENABLE"),
             ["reload"] => match self.reload() {
                 Ok(()) => done("RELOAD"),
                 Err(error) => Err(("F0000", error)),
@@ -204,7 +202,39 @@ impl Serving {
         Some(out)
     }
 
-    fn show(&self, what: &str) -> Said {
+    /// Changes a setting until the next reload: `name = value`.
+    fn set(&mut self, assignment: &str) -> Result<(), String> {
+        let expected = || format!("SET {assignment}: expected SET name = value");
+        let end = assignment.find(|c: char| c == '=' || c.is_whitespace());
+        let (name, rest) = assignment.split_at(end.ok_or_else(expected)?);
+        let rest = rest.trim_start();
+        let to = rest
+            .get(..3)
+            .is_some_and(|word| word.eq_ignore_ascii_case("to "));
+        let value = if to {
+            Some(&rest[3..])
+        } else {
+            rest.strip_prefix('=')
+        };
+        let value = value.ok_or_else(expected)?.trim();
+        let quoted = value
+            .strip_prefix('\'')
+            .and_then(|value| value.strip_suffix('\''));
+        let value = quoted.map_or_else(|| value.to_owned(), |value| value.replace("''", "'"));
+        let mut config = self.config.clone();
+        config.set(&name.to_lowercase(), &value)?;
+        open_log(&config, self.config.log_file.as_deref()).map_err(|error| error.to_string())?;
+        self.config = config;
+        self.apply_configuration();
+        line(
+            Level::Info,
+            "setting changed until the next reload",
+            &[("setting", &name), ("value", &value)],
+        );
+        Ok(())
+    }
+
+    fn show(&self, what: &str) -> Answer {
         let table = match what {
             "pools" => self.show_pools(),
             "clients" => self.show_clients(),
@@ -258,7 +288,7 @@ impl Serving {
             };
             let active = servers().filter(|server| server.client.is_some()).count();
             let cancelled = servers().filter(|server| server.cancels > 0).count();
-            let busy = servers().filter(|server| server.own.is_some()).count();
+            let busy = servers().filter(|server| server.internal.is_some()).count();
             let longest = self
                 .clients
                 .iter()
@@ -287,7 +317,7 @@ impl Serving {
                 number(pool.connecting),
                 number(longest.as_secs()),
                 number(longest.subsec_micros()),
-                text(mode_name(pool.mode)),
+                number(pool.mode),
             ]
         });
         Table {
@@ -388,10 +418,14 @@ impl Serving {
     }
 
     fn server_row(&self, id: Id, server: &Server) -> Vec<Option<String>> {
-        let state = match (&server.stage, server.client, server.own) {
-            (Stage2::Connecting | Stage2::Asking | Stage2::Starting(_), ..) => "login",
-            (Stage2::Ready, Some(_), _) => "active",
-            (Stage2::Checking(_) | Stage2::Looking(_), ..) | (_, None, Some(_)) => "tested",
+        let state = match (&server.stage, server.client, server.internal) {
+            (ServerStage::Connecting | ServerStage::Asking | ServerStage::Starting(_), ..) => {
+                "login"
+            }
+            (ServerStage::Ready, Some(_), _) => "active",
+            (ServerStage::Checking(_) | ServerStage::Looking(_), ..) | (_, None, Some(_)) => {
+                "tested"
+            }
             _ => "idle",
         };
         let key = &self.pools[server.pool.0].key;
@@ -438,9 +472,9 @@ impl Serving {
         Table {
             columns: &["key", "value"],
             rows: vec![
-                vec![text("active"), yes(!paused)],
+                vec![text("active"), yes(!paused && !self.stopped.suspended)],
                 vec![text("paused"), yes(paused)],
-                vec![text("suspended"), yes(false)],
+                vec![text("suspended"), yes(self.stopped.suspended)],
             ],
         }
     }
@@ -499,7 +533,7 @@ impl Serving {
                 Some(Address::Unix(path)) => (Some(path.display().to_string()), number(0)),
                 None => (None, None),
             };
-            let pooling = database.pooling.unwrap_or(self.config.pooling);
+            let pooling = database.pooling.unwrap_or(self.config.mode);
             vec![
                 text(name),
                 host,
@@ -507,9 +541,9 @@ impl Serving {
                 text(database.name.as_deref().unwrap_or(name)),
                 database.user.clone(),
                 number(database.pool_size.unwrap_or(self.config.pool_size)),
-                number(0),
-                number(0),
-                text(pooling_name(pooling)),
+                number(database.min_pool_size.unwrap_or(self.config.min_pool_size)),
+                number((database.reserve_pool_size).unwrap_or(self.config.reserve_pool_size)),
+                number(pooling),
                 number(
                     (database.max_server_connections)
                         .unwrap_or(self.config.max_server_connections_per_database),
@@ -597,9 +631,7 @@ impl Serving {
             let most = rules.max_server_connections;
             vec![
                 text(name),
-                rules
-                    .pooling
-                    .and_then(|pooling| text(pooling_name(pooling))),
+                rules.pooling.and_then(number),
                 rules.pool_size.and_then(number),
                 number(most.unwrap_or(config.max_server_connections_per_user)),
                 number(
@@ -735,7 +767,9 @@ fn type_of(table: &str, column: &str) -> Type {
         "busy",
         "lag_ms",
     ];
-    let sum = column.starts_with("total_") || column.starts_with("avg_");
+    let sum = column.starts_with("total_")
+        || column.starts_with("avg_")
+        || (table.starts_with("stats") && column != "database");
     if sum || (table == "totals" && column == "value") {
         Type::Numeric
     } else if INTEGERS.contains(&column) {
@@ -783,21 +817,13 @@ fn place(name: Option<SocketAddr>) -> (Option<String>, Option<String>) {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "one of the answers to a command")]
-fn done(tag: &str) -> Said {
+fn done(tag: &str) -> Answer {
     let mut out = Vec::new();
     command_complete(&mut out, tag);
     Ok(out)
 }
 
-fn told(outcome: Result<(), String>, tag: &str) -> Said {
+fn answer(outcome: Result<(), String>, tag: &str) -> Answer {
     outcome.map_err(|why| (REFUSED, why))?;
     done(tag)
-}
-
-fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Session => "session",
-        Mode::Transaction => "transaction",
-        Mode::Statement => "statement",
-    }
 }

@@ -49,7 +49,9 @@ impl Serving {
             return true;
         }
         // A server that is being given its client's parameters has not seen the request yet.
-        if (client.ticket.is_some() || client.settling) && matches!(client.stage, Stage::Ready) {
+        if (client.ticket.is_some() || client.setting_parameters)
+            && matches!(client.stage, Stage::Ready)
+        {
             self.cancel_waiting(id);
             return true;
         }
@@ -93,9 +95,9 @@ impl Serving {
         if !client.conn.send(&self.epoll, &out) {
             return self.drop_client(id);
         }
-        let settling = client.settling;
+        let setting_parameters = client.setting_parameters;
         self.unqueue(id);
-        if !settling {
+        if !setting_parameters {
             self.resume(id);
         }
     }
@@ -201,7 +203,7 @@ impl Serving {
         self.conclude(cancel.asker);
         if let Some(server) = self.servers.get_mut(cancel.server) {
             server.cancels -= 1;
-            self.settle(cancel.server);
+            self.release(cancel.server);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::Serving;
 use super::client::Stage;
 use super::cluster::{Answer, Cluster, Role, question};
 use super::pool::{Key, PoolId};
-use super::server::Stage2;
+use super::server::ServerStage;
 use crate::config::{Database, Place, ReadFrom, Wants};
 use crate::log::{Level, line};
 use crate::messages::{Severity, error, query};
@@ -91,7 +91,7 @@ impl Serving {
         }
         let cluster = Cluster::new(database, pools.into_iter(), self.now);
         self.clusters.push(cluster);
-        self.next_tick = self.now;
+        self.timing.next_tick = self.now;
     }
 
     /// The cluster that a database's servers are looked at in.
@@ -106,7 +106,7 @@ impl Serving {
 
     /// Asks those whose turn it is, and gives up on those that do not answer.
     pub(super) fn check_clusters(&mut self) {
-        if self.stopping.is_some() {
+        if self.ending.stopping.is_some() {
             return;
         }
         for cluster in 0..self.clusters.len() {
@@ -160,7 +160,7 @@ impl Serving {
             return self.close_server(id, "no longer configured");
         }
         if let Some(server) = self.servers.get_mut(id) {
-            server.stage = Stage2::Checking(Checking {
+            server.stage = ServerStage::Checking(Checking {
                 at,
                 question: question(version),
                 answer: None,
@@ -174,7 +174,7 @@ impl Serving {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
-        let Stage2::Checking(checking) = &server.stage else {
+        let ServerStage::Checking(checking) = &server.stage else {
             return;
         };
         let node = &mut self.clusters[checking.at.cluster].nodes[checking.at.node];
@@ -195,7 +195,7 @@ impl Serving {
             let Some(server) = self.servers.get_mut(id) else {
                 return;
             };
-            let Stage2::Checking(checking) = &mut server.stage else {
+            let ServerStage::Checking(checking) = &mut server.stage else {
                 return;
             };
             let found = match scan::from_server(&input[at..]) {
@@ -267,7 +267,7 @@ impl Serving {
         node.probe = None;
         node.asked_at = None;
         node.next_at = self.now;
-        self.next_tick = self.now;
+        self.timing.next_tick = self.now;
     }
 
     /// Looks at a server before its turn: a connection to it was lost.
@@ -276,7 +276,7 @@ impl Serving {
             && let Some(index) = self.clusters[cluster].index_of(address)
         {
             self.clusters[cluster].nodes[index].next_at = self.now;
-            self.next_tick = self.now;
+            self.timing.next_tick = self.now;
         }
     }
 
@@ -351,7 +351,7 @@ impl Serving {
         server.condemned = true;
         if self.config.server_fast_close
             && server.relay.is_at_rest()
-            && matches!(server.stage, Stage2::Ready)
+            && matches!(server.stage, ServerStage::Ready)
             && let Some(client) = server.client
         {
             return self.close_fast(client);

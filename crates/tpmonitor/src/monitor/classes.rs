@@ -187,30 +187,30 @@ impl Serving {
         }
         first.map(|(_, entry)| entry.client)
     }
-
-    /// How many of those who wait in a pool may be at work.
-    pub(super) fn demand(&self, pool: &Pool) -> usize {
-        if pool.lanes.is_empty() {
-            return pool.waiting;
-        }
-        let lanes = || pool.lanes.iter().zip(&self.classes);
-        let of_lanes: usize = lanes().map(|(lane, _)| lane.waiting).sum();
-        let may = lanes().map(|(lane, class)| lane.waiting.min(class.room()));
-        pool.waiting - of_lanes + may.sum::<usize>()
-    }
-
-    /// The highest priority among those who wait in a pool and may be at work; 0 when there are none.
-    pub(super) fn urgency(&self, pool: &Pool) -> i32 {
-        let lanes = pool.lanes.iter().zip(&self.classes);
-        let waiting = lanes.filter(|(lane, class)| lane.waiting > 0 && class.has_room());
-        let of_lanes: usize = pool.lanes.iter().map(|lane| lane.waiting).sum();
-        let usual = (pool.waiting > of_lanes).then_some(0);
-        let priorities = waiting.map(|(_, class)| class.rule.priority);
-        priorities.chain(usual).max().unwrap_or(0)
-    }
 }
 
 impl Pool {
+    /// How many of those who wait in a pool may be at work.
+    pub(super) fn demand(&self, classes: &[Class]) -> usize {
+        if self.lanes.is_empty() {
+            return self.waiting;
+        }
+        let lanes = || self.lanes.iter().zip(classes);
+        let of_lanes: usize = lanes().map(|(lane, _)| lane.waiting).sum();
+        let may = lanes().map(|(lane, class)| lane.waiting.min(class.room()));
+        self.waiting - of_lanes + may.sum::<usize>()
+    }
+
+    /// The highest priority among those who wait in a pool and may be at work; 0 when there are none.
+    pub(super) fn urgency(&self, classes: &[Class]) -> i32 {
+        let lanes = self.lanes.iter().zip(classes);
+        let waiting = lanes.filter(|(lane, class)| lane.waiting > 0 && class.has_room());
+        let of_lanes: usize = self.lanes.iter().map(|lane| lane.waiting).sum();
+        let usual = (self.waiting > of_lanes).then_some(0);
+        let priorities = waiting.map(|(_, class)| class.rule.priority);
+        priorities.chain(usual).max().unwrap_or(0)
+    }
+
     /// Puts somebody who waits at the end of the queue of its class. A log-in is of none: it is over at
     /// once.
     pub(super) fn line_up(&mut self, client: &mut Client, entry: Entry) {

@@ -46,7 +46,7 @@ pub(super) struct Client {
     /// Where it comes from; nowhere through a Unix socket.
     pub(super) origin: Option<IpAddr>,
     pub(super) stage: Stage,
-    pub(super) relay: relay::Client,
+    pub(super) relay: relay::ClientState,
     pub(super) server: Option<Id>,
     pub(super) pool: Option<PoolId>,
     /// The user that it came in as, where that is not its pool's.
@@ -62,7 +62,7 @@ pub(super) struct Client {
     /// Its next message has to wait until its server is quiet.
     pub(super) held: bool,
     /// Its server is being given its parameters.
-    pub(super) settling: bool,
+    pub(super) setting_parameters: bool,
     /// Since when it is at its present stage, or waits, or has done nothing.
     pub(super) since: Instant,
     /// Tells it from all other clients that there ever were.
@@ -94,7 +94,7 @@ impl Client {
     fn takes_input(&self) -> bool {
         self.ticket.is_none()
             && !self.held
-            && !self.settling
+            && !self.setting_parameters
             && !matches!(
                 self.stage,
                 Stage::Sought(_)
@@ -115,7 +115,7 @@ impl Serving {
             conn: Conn::new(fd, id.token(CLIENT), &self.outbox),
             origin,
             stage: if metrics { Stage::Scraping } else { Stage::New },
-            relay: relay::Client::default(),
+            relay: relay::ClientState::default(),
             server: None,
             pool: None,
             came_as: None,
@@ -124,7 +124,7 @@ impl Serving {
             ticket: None,
             notified: 0,
             held: false,
-            settling: false,
+            setting_parameters: false,
             since: now,
             serial,
             class: 0,
@@ -328,7 +328,7 @@ impl Serving {
         }
         // What was answered without the server may have been all.
         if let Some(server) = self.clients.get(id).and_then(|client| client.server) {
-            self.settle(server);
+            self.release(server);
         }
     }
 
@@ -370,7 +370,7 @@ impl Serving {
         };
         let inside = client.relay.inside_message();
         let server = client.server.take();
-        client.settling = false;
+        client.setting_parameters = false;
         let waited = client.ticket.take().is_some();
         if let Some(pool) = client.pool.take() {
             let pool = &mut self.pools[pool.0];
@@ -380,7 +380,7 @@ impl Serving {
             pool.clients -= 1;
         }
         if let Some(server) = server {
-            self.orphan(server, inside);
+            self.client_left(server, inside);
         }
     }
 }

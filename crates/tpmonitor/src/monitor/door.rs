@@ -54,7 +54,7 @@ impl Serving {
         let waits = |id: &Id| clients.get(*id).is_some_and(Client::is_unproven);
         self.door.order.retain(waits);
         let limit = self.config.max_logins_per_address;
-        let most = LIMIT.min(self.room_for_clients() / 2).max(1);
+        let most = LIMIT.min(self.listening.room_for_clients() / 2).max(1);
         let (address, least) = if limit > 0 && self.knocking(origin) > limit {
             (origin, Duration::ZERO)
         } else if self.door.order.len() > most {

@@ -123,7 +123,7 @@ impl Serving {
     }
 
     fn begin(&mut self, id: Id, startup: Startup) {
-        if self.stopping.is_some() {
+        if self.ending.stopping.is_some() {
             return self.expel(id, "57P03", "the TP monitor is shutting down");
         }
         if self.is_full_of_clients() {

@@ -4,7 +4,7 @@
 use super::Serving;
 use super::client::Stage;
 use super::pool::{Key, PoolId, Purpose};
-use super::server::Stage2;
+use super::server::ServerStage;
 use crate::config::{Auth, Secret, Source};
 use crate::log::{Level, line};
 use crate::messages::{cells, error_fields, message, parse, word};
@@ -172,7 +172,7 @@ impl Serving {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
-        server.stage = Stage2::Looking(Looking {
+        server.stage = ServerStage::Looking(Looking {
             lookup: index,
             found: None,
             failed: None,
@@ -197,7 +197,7 @@ impl Serving {
             let Some(server) = self.servers.get_mut(id) else {
                 return;
             };
-            let Stage2::Looking(looking) = &mut server.stage else {
+            let ServerStage::Looking(looking) = &mut server.stage else {
                 return;
             };
             let found = match scan::from_server(&input[at..]) {

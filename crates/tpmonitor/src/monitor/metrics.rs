@@ -172,7 +172,7 @@ impl Serving {
                 "servers being reset",
                 &|index, _| {
                     count(index, &|server| {
-                        server.client.is_none() && server.own.is_some()
+                        server.client.is_none() && server.internal.is_some()
                     })
                 },
             ),
@@ -434,7 +434,7 @@ impl Serving {
             out.plain_sample("process_resident_memory_bytes", pages * page_bytes);
         }
         let open = self.clients.len() + self.servers.len() + self.cancels.len();
-        let open = open + self.listeners.len() + 3;
+        let open = open + self.listening.listeners.len() + 3;
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         out.plain_family("process_open_fds", "gauge", "sockets and the like");
         out.plain_sample("process_open_fds", open as f64);

@@ -9,7 +9,9 @@ mod client;
 mod cluster;
 mod door;
 mod gate;
+mod handover;
 mod limits;
+mod listening;
 mod login;
 mod lookup;
 mod metrics;
@@ -21,7 +23,6 @@ mod secure;
 mod server;
 mod show_config;
 mod stats;
-mod succession;
 mod ticks;
 
 use crate::config::{Config, Listen};
@@ -36,7 +37,11 @@ use classes::Class;
 use client::Client;
 use cluster::Cluster;
 use door::Door;
-use limits::Group;
+pub(crate) use handover::HANDED_OVER;
+pub use handover::Successor;
+use handover::{BEFORE, HandOver, NEXT};
+use limits::Limits;
+use listening::{Listener, Listening};
 use lookup::Lookup;
 use metrics::Counted;
 use pause::Stopped;
@@ -45,7 +50,6 @@ use queue_log::QueueLog;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-use rustix::net::{SocketFlags, acceptfrom_with};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -53,12 +57,10 @@ use server::Server;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-pub(crate) use succession::HANDED_OVER;
-pub use succession::Successor;
-use succession::{BEFORE, Before, NEXT, Next};
 use tenbin_wire::{Address, Outbox};
 
 /// Kinds of token.
@@ -79,12 +81,8 @@ const NOT_AT_ALL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
-/// Descriptors that are neither clients' nor servers': standard streams, epoll, timer, listeners.
-const OWN_DESCRIPTORS: usize = 10;
 /// As good as no limit.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
-/// Connections accepted before others get their turn.
-const ACCEPT_BATCH: usize = 64;
 
 /// What can be asked of a running monitor from another thread.
 #[derive(Debug, Clone)]
@@ -132,15 +130,6 @@ impl Handle {
 /// Reads the configuration again, or says why not.
 pub type Reread = Box<dyn FnMut() -> Result<Config, String> + Send>;
 
-struct Listener {
-    fd: OwnedFd,
-    at: Listen,
-    /// Not for sessions, but for those who want to know what has been counted.
-    metrics: bool,
-    /// A service manager holds it, and will go on doing so.
-    held: bool,
-}
-
 /// A TP monitor, listening.
 pub struct Monitor {
     epoll: OwnedFd,
@@ -167,26 +156,36 @@ enum Shutdown {
     WithoutClients,
 }
 
+/// Whether a monitor is to end, and how.
+#[derive(Debug, Default)]
+struct Ending {
+    /// When it ends at the latest, once it is stopping.
+    stopping: Option<Instant>,
+    shutdown: Shutdown,
+    done: bool,
+}
+
+/// When limits of time are checked next, and other periodic work.
+struct Timing {
+    /// Expires at the next tick. A time-out of the wait would be set and removed at every wait.
+    timer: OwnedFd,
+    last_tick: Instant,
+    next_tick: Instant,
+    /// When the present period of the statistics ends.
+    period_end: Instant,
+}
+
 /// A TP monitor at work.
 struct Serving {
     epoll: OwnedFd,
-    /// Goes off at the next tick. A time-out of the wait would be set and taken back at every wait.
-    timer: OwnedFd,
+    timing: Timing,
     requests: Arc<Requests>,
     config: Config,
     reread: Option<Reread>,
-    successor: Option<Successor>,
-    next: Option<Next>,
-    before: Before,
-    /// The next one listens, and nobody else comes in here.
-    left: bool,
-    listeners: Vec<Listener>,
+    handover: HandOver,
+    listening: Listening,
     queue_log: Option<QueueLog>,
     service: Service,
-    /// Open files that there may be.
-    descriptors: usize,
-    /// Descriptors or clients have run out: nobody is accepted until this moment.
-    full_until: Option<Instant>,
     clients: Slab<Client>,
     /// Those who have not logged in yet.
     door: Door,
@@ -201,9 +200,7 @@ struct Serving {
     /// Classes of clients.
     classes: Vec<Class>,
     /// Limits that pools share.
-    groups: Vec<Group>,
-    /// How many connections servers may be given, where they have said it.
-    rooms: Vec<(Vec<Address>, usize)>,
+    limits: Limits,
     /// Servers that would not speak TLS where they might, and of which the log has it.
     plain: Vec<Address>,
     /// Servers that are asked for passwords.
@@ -225,15 +222,8 @@ struct Serving {
     serial: u64,
     /// One reading of the clock for all events that came together.
     now: Instant,
-    last_tick: Instant,
-    next_tick: Instant,
-    /// When the present period of the statistics ends.
-    period_end: Instant,
     stopped: Stopped,
-    stopping: Option<Instant>,
-    /// How it ends, where it was asked for.
-    shutdown: Shutdown,
-    done: bool,
+    ending: Ending,
     buffers: Buffers,
 }
 
@@ -245,14 +235,15 @@ struct Buffers {
     to_client: Vec<u8>,
 }
 
-/// Opens the log file, or opens it again.
-fn open_log(config: &Config) -> Result<(), Error> {
-    let Some(path) = &config.log_file else {
+/// Opens the log file, or opens it again; closes the one before if there is none any more. The log is the process's.
+fn open_log(config: &Config, before: Option<&Path>) -> Result<(), Error> {
+    let path = config.log_file.as_deref();
+    if path.or(before).is_none() {
         return Ok(());
-    };
+    }
     crate::log::append_to(path).map_err(|source| Error::File {
         setting: "log_file",
-        path: path.clone(),
+        path: path.unwrap_or(Path::new("")).to_owned(),
         source,
     })
 }
@@ -333,7 +324,7 @@ impl Monitor {
                 &[("at", &at)],
             );
         }
-        open_log(&config)?;
+        open_log(&config, None)?;
         if let Some(path) = &config.pid_file {
             let number = format!("{}\n", std::process::id());
             std::fs::write(path, number).map_err(|source| Error::File {
@@ -427,22 +418,22 @@ impl Serving {
             mut service,
             descriptors,
         } = monitor;
-        let before = Before::of(service.predecessor.take());
+        let handover = HandOver::new(successor, service.predecessor.take());
         Self {
             epoll,
-            timer,
+            timing: Timing {
+                timer,
+                last_tick: now,
+                next_tick: now,
+                period_end: now + ticks::PERIOD,
+            },
             requests,
             config,
             reread,
-            successor,
-            next: None,
-            before,
-            left: false,
-            listeners,
+            handover,
+            listening: Listening::new(listeners, descriptors),
             queue_log,
             service,
-            descriptors,
-            full_until: None,
             clients: Slab::default(),
             door: Door::default(),
             servers: Slab::default(),
@@ -452,8 +443,7 @@ impl Serving {
             by_key: HashMap::new(),
             past: HashMap::new(),
             classes: Vec::new(),
-            groups: Vec::new(),
-            rooms: Vec::new(),
+            limits: Limits::default(),
             plain: Vec::new(),
             lookups: Vec::new(),
             due: Vec::new(),
@@ -466,13 +456,8 @@ impl Serving {
             ticket: 0,
             serial: 0,
             now,
-            last_tick: now,
-            next_tick: now,
-            period_end: now + ticks::PERIOD,
             stopped: Stopped::default(),
-            stopping: None,
-            shutdown: Shutdown::default(),
-            done: false,
+            ending: Ending::default(),
             buffers: Buffers::default(),
         }
     }
@@ -491,7 +476,7 @@ impl Serving {
         self.service.tell("READY=1");
         self.take_over();
         self.set_timer(Duration::ZERO)?;
-        while !self.done {
+        while !self.ending.done {
             let count = match self.wait(&mut events) {
                 Ok(count) => count,
                 Err(Errno::INTR) => 0,
@@ -513,15 +498,15 @@ impl Serving {
                 }
             }
             self.read_again();
-            if self.now >= self.next_tick {
+            if self.now >= self.timing.next_tick {
                 self.tick();
                 self.dispatch();
-                self.set_timer(self.next_tick - self.now)?;
+                self.set_timer(self.timing.next_tick - self.now)?;
             }
             self.answer_awaited();
             self.send();
         }
-        self.close_listeners();
+        self.listening.close();
         self.flush_queue_log();
         if let Some(path) = &self.config.pid_file
             // The next process may have written its own.
@@ -561,7 +546,7 @@ impl Serving {
                 tv_nsec: i64::from(after.subsec_nanos()).max(1),
             },
         };
-        let set = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &spec);
+        let set = timerfd_settime(&self.timing.timer, TimerfdTimerFlags::empty(), &spec);
         set.map(|_| ()).map_err(|errno| Error::System {
             what: "set a timer",
             source: errno.into(),
@@ -579,7 +564,7 @@ impl Serving {
             _ if token & 0xffff_ffff == BEFORE => self.before_event(),
             _ if token & 0xffff_ffff == TIMER => {
                 // That it went off is all it says.
-                let _ = rustix::io::read(&self.timer, &mut [0; 8]);
+                let _ = rustix::io::read(&self.timing.timer, &mut [0; 8]);
             }
             _ => self.accept(usize::try_from(token & 0xffff_ffff).unwrap_or_default()),
         }
@@ -636,7 +621,7 @@ impl Serving {
         }
         if asked & STOP_NOW != 0 {
             line(Level::Info, "stopping at once", &[]);
-            self.done = true;
+            self.ending.done = true;
         } else if asked & STOP != 0 {
             self.stop(Shutdown::Soon);
         }
@@ -659,11 +644,9 @@ impl Serving {
         };
         match reread() {
             Ok(mut config) => {
-                open_log(&config).map_err(|error| error.to_string())?;
-                // Sockets stay as they are.
-                config.pid_file = self.config.pid_file.take();
-                config.listen = std::mem::take(&mut self.config.listen);
-                config.metrics = std::mem::take(&mut self.config.metrics);
+                open_log(&config, self.config.log_file.as_deref())
+                    .map_err(|error| error.to_string())?;
+                config.keep_unchangeable(&self.config);
                 // A name service that fails for a moment takes no server away.
                 for (name, database) in &mut config.databases {
                     let before = self.config.databases.get(name);
@@ -687,79 +670,14 @@ impl Serving {
         }
     }
 
-    fn accept(&mut self, index: usize) {
-        for _ in 0..ACCEPT_BATCH {
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            let room = self.clients.len() < self.room_for_clients() || self.displace_stale();
-            let Some(listener) = self.listeners.get(index) else {
-                return;
-            };
-            let accepted = if room {
-                acceptfrom_with(&listener.fd, flags)
-            } else {
-                Err(Errno::MFILE)
-            };
-            match accepted {
-                Ok((fd, from)) => {
-                    net::tune(&fd);
-                    let from = from.and_then(|name| SocketAddr::try_from(name).ok());
-                    let metrics = listener.metrics;
-                    self.admit(fd, from.map(|name| name.ip().to_canonical()), metrics);
-                }
-                Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(Errno::AGAIN) => return,
-                Err(errno) => {
-                    // Descriptors or memory have run out: those who wait are taken in later.
-                    let error = std::io::Error::from(errno);
-                    line(
-                        Level::Error,
-                        "no client accepted for a second; raise the limit of open files (ulimit -n)",
-                        &[("error", &error), ("clients", &self.clients.len())],
-                    );
-                    self.watch_listeners(false);
-                    self.full_until = Some(self.now + Duration::from_secs(1));
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Clients beyond whom descriptors might be missing for their servers: of four, one is theirs.
-    fn room_for_clients(&self) -> usize {
-        (self.descriptors - self.descriptors / 4).saturating_sub(OWN_DESCRIPTORS)
-    }
-
-    fn watch_listeners(&self, on: bool) {
-        for (index, listener) in self.listeners.iter().enumerate() {
-            let flags = if on {
-                EventFlags::IN
-            } else {
-                EventFlags::empty()
-            };
-            let token = EventData::new_u64((OTHER << 32) | index as u64);
-            // Cannot fail for a socket that is watched already.
-            let _ = epoll::modify(&self.epoll, &listener.fd, token, flags);
-        }
-    }
-
-    fn close_listeners(&mut self) {
-        for listener in self.listeners.drain(..) {
-            if let Listen::Unix(path) = &listener.at
-                && !listener.held
-            {
-                let _ = std::fs::remove_file(path);
-            }
-        }
-    }
-
     /// No new clients; those at work may end what they do.
     fn stop(&mut self, shutdown: Shutdown) {
-        if self.stopping.is_some() {
+        if self.ending.stopping.is_some() {
             return;
         }
-        self.shutdown = shutdown;
+        self.ending.shutdown = shutdown;
         self.service.tell("STOPPING=1");
-        self.close_listeners();
+        self.listening.close();
         match shutdown {
             Shutdown::Soon => line(
                 Level::Info,
@@ -782,7 +700,7 @@ impl Serving {
             Shutdown::Soon => self.config.stop_limit,
             Shutdown::WithoutServers | Shutdown::WithoutClients => FOREVER,
         };
-        self.stopping = Some(self.now + limit);
+        self.ending.stopping = Some(self.now + limit);
         self.end_idle_clients();
     }
 

@@ -10,8 +10,8 @@ use super::classes::{Lane, begin_work};
 use super::client::Stage;
 use super::metrics::Histograms;
 use super::queue_log::Waited;
-use super::server::{Own, Server};
-use crate::config::{Database, Pooling, ReadFrom, Secret, SessionState, Wants};
+use super::server::{InternalQuery, Server};
+use crate::config::{Database, ReadFrom, Secret, SessionState, Wants};
 use crate::log::{Level, line};
 use crate::parameters::Set;
 use crate::relay::Mode;
@@ -179,6 +179,42 @@ impl Totals {
 }
 
 impl Pool {
+    /// An empty pool, before anything is configured.
+    pub(super) fn new(key: Key, database: Database, purpose: Purpose) -> Self {
+        Self {
+            key,
+            mode: Mode::Session,
+            session_state: SessionState::default(),
+            size: 0,
+            least: 0,
+            reserve: 0,
+            wants: Wants::Any,
+            cluster: None,
+            purpose,
+            groups: Vec::new(),
+            learnt: None,
+            twins: None,
+            database,
+            idle: Vec::new(),
+            servers: 0,
+            connecting: 0,
+            queue: VecDeque::new(),
+            lanes: Vec::new(),
+            waiting: 0,
+            clients: 0,
+            paused: false,
+            welcome: None,
+            spellings: HashMap::new(),
+            retry_at: None,
+            address: 0,
+            credit_s: 0.0,
+            totals: Totals::default(),
+            histograms: Box::default(),
+            period: Totals::default(),
+            until_period: Totals::default(),
+        }
+    }
+
     /// A period of the statistics has ended.
     pub(super) fn end_period(&mut self) {
         self.period = self.totals.since(&self.until_period);
@@ -272,7 +308,7 @@ impl Serving {
         };
         self.by_key.insert(key, id);
         self.twin(id);
-        self.share_size(id);
+        self.limits.share_size(&mut self.pools, id);
         Some(id)
     }
 
@@ -305,41 +341,10 @@ impl Serving {
     }
 
     fn make_pool(&mut self, key: Key, database: Database, purpose: Purpose) -> Pool {
-        let mut pool = Pool {
-            key,
-            mode: Mode::Session,
-            session_state: self.config.session_state,
-            size: 0,
-            least: 0,
-            reserve: 0,
-            wants: Wants::Any,
-            cluster: None,
-            purpose,
-            groups: Vec::new(),
-            learnt: None,
-            twins: None,
-            database,
-            idle: Vec::new(),
-            servers: 0,
-            connecting: 0,
-            queue: VecDeque::new(),
-            lanes: Vec::new(),
-            waiting: 0,
-            clients: 0,
-            paused: false,
-            welcome: None,
-            spellings: HashMap::new(),
-            retry_at: None,
-            address: 0,
-            credit_s: 0.0,
-            totals: Totals::default(),
-            histograms: Box::default(),
-            period: Totals::default(),
-            until_period: Totals::default(),
-        };
+        let mut pool = Pool::new(key, database, purpose);
         self.configure(&mut pool);
         pool.paused = self.is_held(&pool);
-        pool.groups = self.groups_of(&pool);
+        pool.groups = self.limits.of(&self.config, &pool);
         pool.lanes.resize_with(self.classes.len(), Lane::default);
         pool
     }
@@ -349,18 +354,13 @@ impl Serving {
         let user = pool.database.user.as_ref().unwrap_or(&pool.key.user);
         let rules = self.config.rules_of(user);
         let pooling = rules.pooling.or(pool.database.pooling);
-        let pooling = pooling.unwrap_or(self.config.pooling);
+        let pooling = pooling.unwrap_or(self.config.mode);
         let replication = pool
             .key
             .extras
             .iter()
             .any(|(name, _)| name.eq_ignore_ascii_case("replication"));
-        pool.mode = match pooling {
-            _ if replication => Mode::Session,
-            Pooling::Session => Mode::Session,
-            Pooling::Transaction => Mode::Transaction,
-            Pooling::Statement => Mode::Statement,
-        };
+        pool.mode = if replication { Mode::Session } else { pooling };
         let size = rules.pool_size.or(pool.database.pool_size);
         pool.size = size.unwrap_or(self.config.pool_size).max(1);
         let least = pool
@@ -389,7 +389,7 @@ impl Serving {
     /// Puts a new configuration into force.
     pub(super) fn apply_configuration(&mut self) {
         self.watch_clusters();
-        self.ungroup();
+        self.limits.forget(&mut self.pools);
         for index in 0..self.pools.len() {
             if !self.pools[index].serves() {
                 continue;
@@ -417,7 +417,7 @@ impl Serving {
             self.drain(PoolId(index), others);
             self.due.push(PoolId(index));
         }
-        self.regroup();
+        self.limits.apply(&self.config, &mut self.pools);
         self.reclass();
         self.review_lookups();
         self.make_kept_pools();
@@ -448,7 +448,10 @@ impl Serving {
             loop {
                 let pool = &self.pools[id.0];
                 let barred = pool.paused || pool.retry_at.is_some_and(|at| at > self.now);
-                if barred || pool.servers >= pool.kept() || self.is_full(pool) || !self.connect(id)
+                if barred
+                    || pool.servers >= pool.kept()
+                    || self.limits.is_full(pool)
+                    || !self.connect(id)
                 {
                     break;
                 }
@@ -456,17 +459,18 @@ impl Serving {
         }
     }
 
-    /// How many connections a pool may have now: more than its size if somebody has waited for long enough.
-    fn size_now(&self, pool: &Pool, id: PoolId) -> usize {
+    /// How many connections a pool may have now beyond its size: its reserve, if a client has waited for long enough.
+    pub(super) fn reserve_now(&self, id: PoolId) -> usize {
+        let pool = &self.pools[id.0];
         if pool.reserve == 0 || pool.waiting == 0 {
-            return pool.size;
+            return 0;
         }
         let waiting = self.all_waiting(id).into_iter();
         let mut waiting = waiting.filter_map(|client| self.clients.get(client));
         let long = waiting.any(|client| {
             self.now.saturating_duration_since(client.since) >= self.config.reserve_pool_wait
         });
-        pool.size + if long { pool.reserve } else { 0 }
+        if long { pool.reserve } else { 0 }
     }
 
     /// Closes servers, once they are free, that are not named any more; `all`: whatever they are named.
@@ -528,7 +532,7 @@ impl Serving {
     /// Servers that a pool has free or may still get, and that somebody who waits may count on.
     pub(super) fn room(&self, id: PoolId) -> usize {
         let pool = &self.pools[id.0];
-        let barred = pool.retry_at.is_some_and(|at| at > self.now) || self.is_full(pool);
+        let barred = pool.retry_at.is_some_and(|at| at > self.now) || self.limits.is_full(pool);
         let more = if barred {
             0
         } else {
@@ -729,28 +733,28 @@ impl Serving {
         let sql = server.set.change(&wanted);
         if self.pools[server.pool.0].is_physical() {
             server.condemned = true;
-            self.settled(server_id, None);
+            self.parameters_set(server_id, None);
             return false;
         }
-        client.settling = true;
+        client.setting_parameters = true;
         // A log-in that changes nothing is still to be answered.
         let sql = if sql.is_empty() { ";".to_owned() } else { sql };
-        self.ask(server_id, Own::Settle, &sql);
+        self.ask(server_id, InternalQuery::SetParameters, &sql);
         false
     }
 
     /// Connects to more servers for those who wait.
     pub(super) fn grow(&mut self, id: PoolId) {
-        if self.stopping.is_some() || self.pools[id.0].paused {
+        if self.ending.stopping.is_some() || self.pools[id.0].paused {
             return;
         }
         loop {
             let pool = &self.pools[id.0];
             let wanted = pool.waiting > pool.connecting
                 && pool.idle.is_empty()
-                && (pool.lanes.is_empty() || self.demand(pool) > pool.connecting);
+                && (pool.lanes.is_empty() || pool.demand(&self.classes) > pool.connecting);
             if !wanted
-                || pool.servers >= self.size_now(pool, id)
+                || pool.servers >= pool.size + self.reserve_now(id)
                 || pool.retry_at.is_some_and(|at| at > self.now)
             {
                 return;

@@ -1,7 +1,7 @@
 //! How connections to servers begin: reaching one, logging in, and what follows when either fails.
 
 use super::pool::{PoolId, Purpose, Welcome};
-use super::server::{Server, Stage2};
+use super::server::{Server, ServerStage};
 use super::{SERVER, Serving};
 use crate::auth::Channel;
 use crate::config::{Place, Secret};
@@ -53,12 +53,12 @@ impl Serving {
         let prepared = self.config.max_prepared;
         let id = self.servers.insert(|id| Server {
             conn: Conn::new(fd, id.token(SERVER), &self.outbox),
-            stage: Stage2::Connecting,
-            relay: relay::Server::new(prepared),
+            stage: ServerStage::Connecting,
+            relay: relay::ServerState::new(prepared),
             pool: pool_id,
             client: None,
             set: Set::default(),
-            own: None,
+            internal: None,
             idle: false,
             session: false,
             greeting: Welcome::default(),
@@ -76,7 +76,7 @@ impl Serving {
             condemned: false,
             counted: relay::server::Counts::default(),
         });
-        self.one_more(pool_id);
+        self.limits.one_more(&mut self.pools[pool_id.0]);
         self.pools[pool_id.0].connecting += 1;
         let begun = self
             .servers
@@ -164,7 +164,7 @@ impl Serving {
     /// Takes a connection that does not serve yet out of everything.
     pub(super) fn forget_attempt(&mut self, id: Id) -> Option<Server> {
         let server = self.servers.remove(id)?;
-        self.one_less(server.pool);
+        (self.limits).one_less(&self.config, &mut self.pools[server.pool.0]);
         self.pools[server.pool.0].connecting -= 1;
         Some(server)
     }
@@ -191,7 +191,7 @@ impl Serving {
             }
             out.push(0);
         });
-        server.stage = Stage2::Starting(Box::default());
+        server.stage = ServerStage::Starting(Box::default());
         if !server.conn.flush(&self.epoll) || !server.conn.send(&self.epoll, &out) {
             self.not_reached(id, "the connection was closed at once");
         }
@@ -228,7 +228,7 @@ impl Serving {
             let Some(server) = self.servers.get_mut(id) else {
                 return;
             };
-            let Stage2::Starting(starting) = &mut server.stage else {
+            let ServerStage::Starting(starting) = &mut server.stage else {
                 return;
             };
             let found = match scan::from_server(&input[at..]) {
@@ -325,7 +325,7 @@ impl Serving {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
-        server.stage = Stage2::Ready;
+        server.stage = ServerStage::Ready;
         server.relay.reported = parameters
             .iter()
             .map(|(name, _)| name.as_slice().into())
@@ -343,7 +343,7 @@ impl Serving {
         server.greeting = Rc::new(parameters);
         pool.set_welcome(Some(Rc::clone(&server.greeting)));
         if !self.ask_room(id, pool_id) {
-            self.tidy(id);
+            self.make_ready(id);
         }
         // Log-ins that it answers for need no server of their own.
         self.let_in(pool_id);

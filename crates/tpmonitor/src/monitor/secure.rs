@@ -1,7 +1,7 @@
 //! TLS on both sides: how a connection comes to it, and what it has to be.
 
 use super::Serving;
-use super::server::Stage2;
+use super::server::ServerStage;
 use crate::config::{Place, TlsMode};
 use crate::log::{Level, line};
 use crate::messages::sized;
@@ -117,7 +117,7 @@ impl Serving {
         sized(&mut request, |out| {
             out.extend_from_slice(&SSL.to_be_bytes());
         });
-        server.stage = Stage2::Asking;
+        server.stage = ServerStage::Asking;
         if !server.conn.flush(&self.epoll) || !server.conn.send(&self.epoll, &request) {
             self.not_reached(id, "the connection was closed at once");
         }
@@ -180,7 +180,7 @@ impl Serving {
             return false;
         };
         // Only what has answered can be of another mind about TLS.
-        if !server.other_way || server.stands() || matches!(server.stage, Stage2::Connecting) {
+        if !server.other_way || server.stands() || matches!(server.stage, ServerStage::Connecting) {
             return false;
         }
         let (pool, encrypt) = (server.pool, !server.encrypt);

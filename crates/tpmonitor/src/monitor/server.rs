@@ -1,4 +1,4 @@
-//! Connections to servers: what they bring, who they are for, how they end.
+//! Connections to servers: what they receive, which client they serve, how they are released and closed.
 
 use super::Serving;
 use super::checks::Checking;
@@ -23,19 +23,19 @@ use tenbin_wire::Address;
 /// Receives from one server before others get their turn.
 const TURNS: usize = 16;
 
-/// How far a connection to a server is.
-pub(super) enum Stage2 {
+/// The stage of a connection to a server.
+pub(super) enum ServerStage {
     /// The kernel connects.
     Connecting,
-    /// It was asked whether it speaks TLS.
+    /// The monitor has requested TLS and waits for the answer.
     Asking,
     /// It logs in.
     Starting(Box<Starting>),
     /// It serves.
     Ready,
-    /// It is there to say how its server is.
+    /// It checks the state of its server.
     Checking(Checking),
-    /// It is there to ask for passwords.
+    /// It looks up passwords.
     Looking(Looking),
 }
 
@@ -46,14 +46,14 @@ pub(super) struct Starting {
     pub(super) parameters: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A query of the monitor's own.
+/// A query that the monitor sends for itself. Clients receive nothing of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Own {
-    /// Gives the session its client's parameters.
-    Settle,
+pub(super) enum InternalQuery {
+    /// Sets the session's parameters to those of its client.
+    SetParameters,
     /// Ends a transaction that its client left open.
     RollBack,
-    /// Takes away what a client left behind.
+    /// Removes the state that a client left.
     Reset,
     /// Asks how many connections the server takes.
     Room,
@@ -66,13 +66,13 @@ pub(super) enum Own {
 )]
 pub(super) struct Server {
     pub(super) conn: Conn,
-    pub(super) stage: Stage2,
-    pub(super) relay: relay::Server,
+    pub(super) stage: ServerStage,
+    pub(super) relay: relay::ServerState,
     pub(super) pool: PoolId,
     pub(super) client: Option<Id>,
     /// Values of carried parameters that are not the defaults.
     pub(super) set: Set,
-    pub(super) own: Option<Own>,
+    pub(super) internal: Option<InternalQuery>,
     /// It is among those of its pool that can be lent.
     pub(super) idle: bool,
     /// It is, or was, a client's for a whole session: whatever that did, it is reset for the next.
@@ -107,7 +107,7 @@ impl Server {
     pub(super) fn stands(&self) -> bool {
         matches!(
             self.stage,
-            Stage2::Ready | Stage2::Checking(_) | Stage2::Looking(_)
+            ServerStage::Ready | ServerStage::Checking(_) | ServerStage::Looking(_)
         )
     }
 }
@@ -117,7 +117,7 @@ impl Serving {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
-        if matches!(server.stage, Stage2::Connecting) {
+        if matches!(server.stage, ServerStage::Connecting) {
             return match connected(server.conn.fd()) {
                 Err(errno) => {
                     let why = std::io::Error::from(errno).to_string();
@@ -134,7 +134,7 @@ impl Serving {
             if server.conn.unsent() == 0
                 && let Some(client) = server.client
             {
-                self.settle(id);
+                self.release(id);
                 self.read_client(client);
             }
         }
@@ -151,7 +151,7 @@ impl Serving {
                 return;
             };
             if !server.conn.readable
-                || (self.stopped.suspended && matches!(server.stage, Stage2::Ready))
+                || (self.stopped.suspended && matches!(server.stage, ServerStage::Ready))
             {
                 return;
             }
@@ -164,10 +164,10 @@ impl Serving {
             let received = server.conn.receive(&mut buffer);
             match received {
                 Received::Some => match server.stage {
-                    Stage2::Ready => self.relay(id, &buffer),
-                    Stage2::Checking(_) => self.checked(id, &buffer),
-                    Stage2::Looking(_) => self.looked_up(id, &buffer),
-                    Stage2::Asking => self.answered(id, &buffer),
+                    ServerStage::Ready => self.relay(id, &buffer),
+                    ServerStage::Checking(_) => self.checked(id, &buffer),
+                    ServerStage::Looking(_) => self.looked_up(id, &buffer),
+                    ServerStage::Asking => self.answered(id, &buffer),
                     _ => self.start(id, &buffer),
                 },
                 Received::Nothing => server.conn.keep(&buffer),
@@ -248,7 +248,7 @@ impl Serving {
         {
             self.renew(id);
         }
-        self.settle(id);
+        self.release(id);
         more
     }
 
@@ -267,7 +267,7 @@ impl Serving {
                 .iter()
                 .flat_map(|welcome| welcome.iter())
                 .any(|(known, usual)| *known == name && *usual == value);
-            let ours = server.client.is_some() || server.own.is_some();
+            let ours = server.client.is_some() || server.internal.is_some();
             match carried(&name) {
                 Some(index) if ours => {
                     let value = (!default).then_some(value.as_slice());
@@ -321,23 +321,23 @@ impl Serving {
         }
     }
 
-    /// Sends a query of the monitor's own.
-    pub(super) fn ask(&mut self, id: Id, own: Own, sql: &str) {
+    /// Sends an internal query.
+    pub(super) fn ask(&mut self, id: Id, own: InternalQuery, sql: &str) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
         let mut out = Vec::new();
         messages::query(&mut out, sql);
-        server.own = Some(own);
-        server.relay.owe_own();
+        server.internal = Some(own);
+        server.relay.owe_internal();
         server.used_at = self.now;
         if !server.conn.send(&self.epoll, &out) {
             self.server_lost(id, "could not send to the server");
         }
     }
 
-    /// Sees what a server is free for, now that it has answered something.
-    pub(super) fn settle(&mut self, id: Id) {
+    /// After a reply: releases the server connection from its client, if the client may not keep it.
+    pub(super) fn release(&mut self, id: Id) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
@@ -356,14 +356,14 @@ impl Serving {
             }
         }
         server.counted = counts;
-        if server.own.is_some() {
+        if server.internal.is_some() {
             if server.relay.is_quiet() {
-                self.own_done(id);
+                self.internal_query_done(id);
             }
             return;
         }
         let Some(client_id) = server.client else {
-            return self.tidy(id);
+            return self.make_ready(id);
         };
         let Some(client) = self.clients.get_mut(client_id) else {
             return;
@@ -394,7 +394,7 @@ impl Serving {
             let took = self.now.saturating_duration_since(server.used_at);
             pool.totals.transaction_time += took;
             pool.histograms.transaction.observe(took);
-            self.tidy(id);
+            self.make_ready(id);
             let waiting = held || self.clients.get(client_id).is_some_and(has_input);
             if waiting {
                 self.resume(client_id);
@@ -412,27 +412,27 @@ impl Serving {
         self.expel(client, "57P01", text);
     }
 
-    /// A query of the monitor's own has been answered.
-    fn own_done(&mut self, id: Id) {
+    /// An internal query has ended.
+    fn internal_query_done(&mut self, id: Id) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
-        let failed = server.relay.own_error.take();
-        let own = server.own.take();
+        let failed = server.relay.internal_error.take();
+        let own = server.internal.take();
         match (own, failed) {
-            (Some(Own::Settle), failed) => self.settled(id, failed),
-            (Some(Own::Reset), None) => {
+            (Some(InternalQuery::SetParameters), failed) => self.parameters_set(id, failed),
+            (Some(InternalQuery::Reset), None) => {
                 server.relay.was_reset();
                 server.session = false;
-                self.tidy(id);
+                self.make_ready(id);
             }
-            (Some(Own::Room), _) => {
-                let row = std::mem::take(&mut server.relay.own_row);
+            (Some(InternalQuery::Room), _) => {
+                let row = std::mem::take(&mut server.relay.internal_row);
                 let pool = server.pool;
                 self.room_told(pool, &row);
-                self.tidy(id);
+                self.make_ready(id);
             }
-            (_, None) => self.tidy(id),
+            (_, None) => self.make_ready(id),
             (_, Some(body)) => {
                 let said = String::from_utf8_lossy(error_fields(&body).text).into_owned();
                 self.close_server(id, &format!("its session could not be reset: {said}"));
@@ -440,20 +440,20 @@ impl Serving {
         }
     }
 
-    /// A server has been given its client's parameters, or has refused them.
-    pub(super) fn settled(&mut self, id: Id, failed: Option<Vec<u8>>) {
+    /// The client's parameters have been set on the server connection, or were refused.
+    pub(super) fn parameters_set(&mut self, id: Id, failed: Option<Vec<u8>>) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
         let set = server.set.clone();
         let Some(client_id) = server.client else {
-            return self.tidy(id);
+            return self.make_ready(id);
         };
         let Some(client) = self.clients.get_mut(client_id) else {
             return;
         };
-        client.settling = false;
-        let notices = std::mem::take(&mut server.relay.own_notices);
+        client.setting_parameters = false;
+        let notices = std::mem::take(&mut server.relay.internal_notices);
         if let Some(body) = failed {
             let fields = error_fields(&body);
             let sqlstate = String::from_utf8_lossy(fields.sqlstate).into_owned();
@@ -464,7 +464,7 @@ impl Serving {
             client.set = set;
             self.resume(client_id);
             // The request that it was lent for may have been cancelled meanwhile.
-            return self.settle(id);
+            return self.release(id);
         };
         let pool = &mut self.pools[server.pool.0];
         if pool.welcome.is_none() && (!server.condemned || pool.is_physical()) {
@@ -501,12 +501,12 @@ impl Serving {
             // What the server reports has changed meanwhile: ask again.
             self.enqueue(client_id);
         }
-        self.tidy(id);
+        self.make_ready(id);
         self.resume(client_id);
     }
 
-    /// A client has left its server. `inside`: in the middle of a message.
-    pub(super) fn orphan(&mut self, id: Id, inside: bool) {
+    /// The client has left the server connection. `inside`: in the middle of a message.
+    pub(super) fn client_left(&mut self, id: Id, inside: bool) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
@@ -518,18 +518,18 @@ impl Serving {
         // Sessions are few and long: the next begins with a server that nobody has left half-way.
         server.condemned |= server.session && !server.relay.is_at_rest();
         // What was asked for is carried out, as by a server that the client speaks to itself.
-        if server.own.is_none() {
-            self.tidy(id);
+        if server.internal.is_none() {
+            self.make_ready(id);
         }
         self.read_server(id);
     }
 
-    /// Makes a server without a client ready for the next.
-    pub(super) fn tidy(&mut self, id: Id) {
+    /// Makes a server connection without a client ready for the next client.
+    pub(super) fn make_ready(&mut self, id: Id) {
         let Some(server) = self.servers.get_mut(id) else {
             return;
         };
-        if server.client.is_some() || server.own.is_some() || server.cancels > 0 {
+        if server.client.is_some() || server.internal.is_some() || server.cancels > 0 {
             return;
         }
         if server.relay.lost_count {
@@ -545,21 +545,21 @@ impl Serving {
         if server.class != 0 {
             let class = std::mem::take(&mut server.class);
             self.end_work(class);
-            return self.tidy(id);
+            return self.make_ready(id);
         }
-        if server.condemned || self.stopping.is_some() {
+        if server.condemned || self.ending.stopping.is_some() {
             return self.close_server(id, "no longer needed");
         }
         let pool_id = server.pool;
         let session = std::mem::take(&mut server.session);
         if server.relay.status() != b'I' {
-            return self.ask(id, Own::RollBack, "ROLLBACK");
+            return self.ask(id, InternalQuery::RollBack, "ROLLBACK");
         }
         if (server.relay.state_left || session) && !self.config.reset_query.is_empty() {
             let reset = self.config.reset_query.clone();
-            return self.ask(id, Own::Reset, &reset);
+            return self.ask(id, InternalQuery::Reset, &reset);
         }
-        if let Some(other) = self.should_yield(pool_id) {
+        if let Some(other) = self.limits.should_yield(self.contest(), pool_id) {
             self.close_server(id, "another pool's turn");
             self.due.push(pool_id);
             return self.due.push(other);
@@ -577,7 +577,7 @@ impl Serving {
     /// Takes a server out of everything; it is closed when the result is dropped.
     fn remove_server(&mut self, id: Id) -> Option<Server> {
         let server = self.servers.remove(id)?;
-        self.one_less(server.pool);
+        (self.limits).one_less(&self.config, &mut self.pools[server.pool.0]);
         self.end_work(server.class);
         let pool = &mut self.pools[server.pool.0];
         pool.connecting -= usize::from(!server.stands());
@@ -643,7 +643,7 @@ impl Serving {
         let first = !std::mem::replace(&mut joining.again, true);
         if first {
             client.server = None;
-            client.settling = false;
+            client.setting_parameters = false;
             self.enqueue(id);
         }
         first

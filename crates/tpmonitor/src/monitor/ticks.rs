@@ -3,7 +3,7 @@
 use super::client::Stage;
 use super::lookup::Lookup;
 use super::pool::Purpose;
-use super::server::Stage2;
+use super::server::ServerStage;
 use super::{STILL_TICK, Serving, Shutdown, TICK};
 use crate::config::{Limit, TimeLimits};
 use crate::messages::{Severity, error};
@@ -19,27 +19,31 @@ impl Serving {
     /// Somebody waits from now on: shares and limits are looked at more often than while all was still.
     #[inline]
     pub(super) fn watch_closely(&mut self) {
-        if self.next_tick > self.now + TICK {
-            self.next_tick = self.now + TICK;
+        if self.timing.next_tick > self.now + TICK {
+            self.timing.next_tick = self.now + TICK;
             // A timer that cannot be set goes off later, as it was set before.
             let _ = self.set_timer(TICK);
         }
     }
 
     pub(super) fn tick(&mut self) {
-        let passed = self.now.saturating_duration_since(self.last_tick);
-        self.last_tick = self.now;
-        if self.full_until.is_some_and(|until| until <= self.now) {
-            self.full_until = None;
-            self.watch_listeners(true);
+        let passed = self.now.saturating_duration_since(self.timing.last_tick);
+        self.timing.last_tick = self.now;
+        if self
+            .listening
+            .full_until
+            .is_some_and(|until| until <= self.now)
+        {
+            self.listening.full_until = None;
+            self.listening.watch(&self.epoll, true);
         }
         if self.service.watchdog.is_some() {
             self.service.tell("WATCHDOG=1");
         }
-        self.account(passed);
+        self.limits.account(&mut self.pools, passed);
         self.flush_queue_log();
-        if self.now >= self.period_end {
-            self.period_end = self.now + PERIOD;
+        if self.now >= self.timing.period_end {
+            self.timing.period_end = self.now + PERIOD;
             self.pools
                 .iter_mut()
                 .for_each(super::pool::Pool::end_period);
@@ -47,7 +51,7 @@ impl Serving {
         self.check_clients();
         self.report_door();
         self.check_servers();
-        if self.stopping.is_none() {
+        if self.ending.stopping.is_none() {
             self.keep_least();
         }
         self.check_clusters();
@@ -64,23 +68,24 @@ impl Serving {
                 self.let_in(super::pool::PoolId(index));
             }
         }
-        self.check_succession();
-        if let Some(limit) = self.stopping {
+        self.check_handover();
+        if let Some(limit) = self.ending.stopping {
             self.end_idle_clients();
-            self.done |= self.is_left_alone() || limit <= self.now;
+            self.ending.done |= self.is_left_alone() || limit <= self.now;
         }
-        self.done |= self.shutdown == Shutdown::WithoutClients && self.is_left_alone();
-        let busy = self.stopping.is_some()
-            || self.full_until.is_some()
+        self.ending.done |=
+            self.ending.shutdown == Shutdown::WithoutClients && self.is_left_alone();
+        let busy = self.ending.stopping.is_some()
+            || self.listening.full_until.is_some()
             || self.pools.iter().any(|pool| pool.waiting > 0)
             || self.cancels.len() > 0
             || self.lookups.iter().any(Lookup::is_wanted);
-        self.next_tick = self.now + if busy { TICK } else { STILL_TICK };
+        self.timing.next_tick = self.now + if busy { TICK } else { STILL_TICK };
         if let Some(watchdog) = self.service.watchdog {
-            self.next_tick = self.next_tick.min(self.now + watchdog);
+            self.timing.next_tick = self.timing.next_tick.min(self.now + watchdog);
         }
         if let Some(next) = self.next_check() {
-            self.next_tick = self.next_tick.min(next.max(self.now));
+            self.timing.next_tick = self.timing.next_tick.min(next.max(self.now));
         }
     }
 
@@ -202,10 +207,10 @@ impl Serving {
                 }
                 continue;
             }
-            let serves = matches!(server.stage, Stage2::Ready);
+            let serves = matches!(server.stage, ServerStage::Ready);
             let free = serves
                 && server.client.is_none()
-                && server.own.is_none()
+                && server.internal.is_none()
                 && server.relay.is_at_rest();
             let unused = self.now.saturating_duration_since(server.used_at);
             let age = self.now.saturating_duration_since(server.since);
@@ -242,7 +247,7 @@ impl Serving {
                 continue;
             };
             let server = client.server.and_then(|server| self.servers.get(server));
-            let waits = self.shutdown == Shutdown::WithoutServers;
+            let waits = self.ending.shutdown == Shutdown::WithoutServers;
             let at_work = server.is_some_and(|server| waits || !server.relay.is_at_rest())
                 || waits && matches!(client.stage, Stage::Admin { .. });
             if !at_work && !matches!(client.stage, Stage::Leaving) {
@@ -253,8 +258,8 @@ impl Serving {
 
     /// Somebody has left: those who could not be accepted may be now.
     pub(super) fn make_room(&mut self) {
-        if self.full_until.take().is_some() {
-            self.watch_listeners(true);
+        if self.listening.full_until.take().is_some() {
+            self.listening.watch(&self.epoll, true);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From the client to the server.
 
 use super::owed::{Owed, Parse, Undo};
-use super::{Mode, Out, Server, Shared};
+use super::{Mode, Out, ServerState, Shared};
 use crate::messages::{
     CLOSE_COMPLETE, PARSE_COMPLETE, close_statement, command_complete, ready, word,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Unnamed {
 
 /// What a client's session consists of beside its server.
 #[derive(Debug, Default)]
-pub(crate) struct Client {
+pub(crate) struct ClientState {
     // Boxed: most clients have none, and there may be very many.
     names: Option<Box<Names>>,
     pub(crate) unnamed: Option<Unnamed>,
@@ -69,7 +69,7 @@ pub(crate) struct Rules {
     pub(crate) contended: bool,
 }
 
-impl Client {
+impl ClientState {
     pub(crate) fn forget(&mut self, name: &[u8]) {
         if let Some(names) = &mut self.names {
             names.remove(name);
@@ -128,8 +128,8 @@ impl Client {
 pub(crate) fn forward<'i>(
     shared: &mut Shared,
     rules: Rules,
-    client: &mut Client,
-    mut server: Option<&mut Server>,
+    client: &mut ClientState,
+    mut server: Option<&mut ServerState>,
     input: &'i [u8],
     to_server: &mut Out<'i, '_>,
     to_client: &mut Vec<u8>,
@@ -181,7 +181,7 @@ pub(crate) fn forward<'i>(
 struct Hand<'a, 'i, 'o> {
     shared: &'a mut Shared,
     rules: Rules,
-    client: &'a mut Client,
+    client: &'a mut ClientState,
     /// Where the message starts in the input.
     at: usize,
     message: Message<'i>,
@@ -264,7 +264,7 @@ impl<'i> Hand<'_, 'i, '_> {
     }
 
     /// With a server.
-    fn attached(&mut self, server: &mut Server) -> Taken {
+    fn attached(&mut self, server: &mut ServerState) -> Taken {
         let pooled = self.rules.mode != Mode::Session;
         if matches!(
             self.message.tag,
@@ -322,7 +322,7 @@ impl<'i> Hand<'_, 'i, '_> {
         meaning
     }
 
-    fn query(&mut self, server: &mut Server, pooled: bool) -> Taken {
+    fn query(&mut self, server: &mut ServerState, pooled: bool) -> Taken {
         let meaning = self.meaning(&server.reported);
         let dropped = sql::dropped_database(self.message.body());
         self.shared.dropped.extend(dropped);
@@ -364,10 +364,10 @@ impl<'i> Hand<'_, 'i, '_> {
         Ok(())
     }
 
-    fn parse(&mut self, server: &mut Server, pooled: bool) -> Taken {
+    fn parse(&mut self, server: &mut ServerState, pooled: bool) -> Taken {
         let name = self.string(0)?;
         let mut parse = Parse {
-            own: false,
+            internal: false,
             id: None,
             again: false,
             duplicate: None,
@@ -381,7 +381,7 @@ impl<'i> Hand<'_, 'i, '_> {
             return self.pass();
         }
         let (text, _) = split_string(body).ok_or(Stop::Bad(Bad::Body('P')))?;
-        let read = |server: &Server| {
+        let read = |server: &ServerState| {
             sql::meaning(text, |name| {
                 server
                     .reported
@@ -419,7 +419,7 @@ impl<'i> Hand<'_, 'i, '_> {
             }
             // In a transaction that has failed, or may have, only the server knows the answer.
             close_statement(self.to_server.made(), &server.prepared.name(statement.id));
-            server.owe(Owed::OwnClose { evicted: None });
+            server.owe(Owed::InternalClose { evicted: None });
             parse.again = true;
         } else {
             self.make_room(server, statement.id);
@@ -427,7 +427,12 @@ impl<'i> Hand<'_, 'i, '_> {
         self.send_parse(server, &statement, parse)
     }
 
-    fn send_parse(&mut self, server: &mut Server, statement: &Statement, parse: Parse) -> Taken {
+    fn send_parse(
+        &mut self,
+        server: &mut ServerState,
+        statement: &Statement,
+        parse: Parse,
+    ) -> Taken {
         let name = server.prepared.name(statement.id);
         crate::messages::parse(self.to_server.made(), &name, &statement.body);
         server.owe(Owed::Parse(parse));
@@ -435,23 +440,23 @@ impl<'i> Hand<'_, 'i, '_> {
     }
 
     /// Takes note that a statement is about to be prepared; another may have to go for it.
-    fn make_room(&mut self, server: &mut Server, id: u64) {
+    fn make_room(&mut self, server: &mut ServerState, id: u64) {
         if let Some(oldest) = server.prepared.insert(id) {
             close_statement(self.to_server.made(), &server.prepared.name(oldest));
-            server.owe(Owed::OwnClose {
+            server.owe(Owed::InternalClose {
                 evicted: Some(oldest),
             });
         }
     }
 
     /// Sees to it that the server has this statement.
-    fn prepare(&mut self, server: &mut Server, statement: &Statement) {
+    fn prepare(&mut self, server: &mut ServerState, statement: &Statement) {
         if server.prepared.touch(statement.id) {
             return;
         }
         self.make_room(server, statement.id);
         let parse = Parse {
-            own: true,
+            internal: true,
             id: Some(statement.id),
             again: false,
             duplicate: None,
@@ -462,14 +467,14 @@ impl<'i> Hand<'_, 'i, '_> {
     }
 
     /// Sees to it that the server's unnamed statement is this client's, or none if it has none.
-    fn prepare_unnamed(&mut self, server: &mut Server) {
+    fn prepare_unnamed(&mut self, server: &mut ServerState) {
         match &self.client.unnamed {
             Some(own) if server.unnamed == Some(own.serial) => {}
             Some(own) => {
                 server.unnamed = Some(own.serial);
                 crate::messages::parse(self.to_server.made(), b"", &own.statement.body);
                 server.owe(Owed::Parse(Parse {
-                    own: true,
+                    internal: true,
                     id: None,
                     again: false,
                     duplicate: None,
@@ -479,13 +484,13 @@ impl<'i> Hand<'_, 'i, '_> {
             None => {
                 server.unnamed = None;
                 close_statement(self.to_server.made(), b"");
-                server.owe(Owed::OwnClose { evicted: None });
+                server.owe(Owed::InternalClose { evicted: None });
             }
         }
     }
 
     /// Prepares what a message refers to by `name`; the statement, and what it is called on the server.
-    fn refer(&mut self, server: &mut Server, name: &[u8]) -> (Option<Rc<Statement>>, Vec<u8>) {
+    fn refer(&mut self, server: &mut ServerState, name: &[u8]) -> (Option<Rc<Statement>>, Vec<u8>) {
         if name.is_empty() {
             self.prepare_unnamed(server);
             let statement = self.client.unnamed.as_ref();
@@ -507,7 +512,7 @@ impl<'i> Hand<'_, 'i, '_> {
         (None, unknown)
     }
 
-    fn bind(&mut self, server: &mut Server, pooled: bool) -> Taken {
+    fn bind(&mut self, server: &mut ServerState, pooled: bool) -> Taken {
         let portal = self.string(0)?;
         let name = self.string(portal.len() + 1)?;
         if !pooled {
@@ -531,7 +536,7 @@ impl<'i> Hand<'_, 'i, '_> {
         self.renamed(portal.len() + 1, name, &new)
     }
 
-    fn describe(&mut self, server: &mut Server, pooled: bool) -> Taken {
+    fn describe(&mut self, server: &mut ServerState, pooled: bool) -> Taken {
         let name = self.string(1)?;
         if !pooled || self.message.body().first() != Some(&b'S') {
             server.owe(Owed::Describe { id: 0 });
@@ -544,7 +549,7 @@ impl<'i> Hand<'_, 'i, '_> {
         self.renamed(1, name, &new)
     }
 
-    fn close(&mut self, server: &mut Server, pooled: bool) -> Taken {
+    fn close(&mut self, server: &mut ServerState, pooled: bool) -> Taken {
         let name = self.string(1)?;
         let statement = self.message.body().first() == Some(&b'S');
         if !pooled || !statement || name.is_empty() {

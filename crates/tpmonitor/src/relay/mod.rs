@@ -1,7 +1,7 @@
 //! One client and one server exchanging messages, as bytes and nothing else: no sockets, no time.
 //!
 //! [`client::forward`] takes what a client sent and says what the server gets; [`server::forward`] the
-//! other way. Between them stands the list of what the server still owes ([`Server::owed`]), from
+//! other way. Between them stands the list of what the server still owes ([`ServerState::owed`]), from
 //! which everything follows: where replies of the monitor's own go, what an error undoes, and when a
 //! server is free for another client.
 
@@ -13,22 +13,12 @@ pub(crate) mod server;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use client::{Client, Stop};
+pub(crate) use client::{ClientState, Stop};
 pub(crate) use out::Out;
-pub(crate) use server::Server;
+pub(crate) use server::ServerState;
 
+pub(crate) use crate::config::Pooling as Mode;
 use crate::statements::Statements;
-
-/// When a server goes back to the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
-    /// When the client leaves.
-    Session,
-    /// After each transaction.
-    Transaction,
-    /// After each statement; transactions of several are refused.
-    Statement,
-}
 
 /// What all exchanges share.
 #[derive(Debug, Default)]

@@ -28,7 +28,7 @@ impl<'i, 'o> Out<'i, 'o> {
         if part.start == self.run.end && !self.run.is_empty() {
             self.run.end = part.end;
         } else {
-            self.settle();
+            self.release();
             self.run = part;
         }
     }
@@ -40,11 +40,11 @@ impl<'i, 'o> Out<'i, 'o> {
 
     /// To write bytes of the monitor's own to.
     pub(crate) fn made(&mut self) -> &mut Vec<u8> {
-        self.settle();
+        self.release();
         self.made
     }
 
-    fn settle(&mut self) {
+    fn release(&mut self) {
         let run = std::mem::take(&mut self.run);
         self.made
             .extend_from_slice(self.input.get(run).unwrap_or_default());
@@ -58,7 +58,7 @@ impl<'i, 'o> Out<'i, 'o> {
         if self.made.is_empty() {
             return self.input.get(self.run.clone()).unwrap_or_default();
         }
-        self.settle();
+        self.release();
         self.made
     }
 }

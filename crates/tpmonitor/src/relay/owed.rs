@@ -1,6 +1,6 @@
 //! What a server still owes.
 
-use super::client::{Client, Names};
+use super::client::{ClientState, Names};
 use crate::statements::Statement;
 use std::rc::Rc;
 
@@ -14,8 +14,8 @@ pub(crate) enum Owed {
         /// Parameters that it gives the value back that the session began with.
         resets: u16,
     },
-    /// All of a query of the monitor's own: nothing of it reaches the client.
-    Own,
+    /// The replies to an internal query: the client receives none of them.
+    Internal,
     /// The same, sent behind a client's request whose `ReadyForQuery` was withheld: this one's takes its place,
     /// and parameters that change are reported.
     Restore,
@@ -40,7 +40,7 @@ pub(crate) enum Owed {
     /// `CloseComplete`.
     Close,
     /// `CloseComplete` of a statement that the monitor closes on its own account.
-    OwnClose {
+    InternalClose {
         /// The statement that had to go.
         evicted: Option<u64>,
     },
@@ -54,7 +54,7 @@ pub(crate) enum Owed {
 #[derive(Debug)]
 pub(crate) struct Parse {
     /// The client sent it, or is it the monitor's own?
-    pub(crate) own: bool,
+    pub(crate) internal: bool,
     /// The statement that is prepared by it.
     pub(crate) id: Option<u64>,
     /// It was there already, and is closed just before.
@@ -82,14 +82,14 @@ impl Owed {
     pub(crate) fn ends_ready(&self) -> bool {
         matches!(
             self,
-            Self::Query { .. } | Self::Own | Self::Restore | Self::Sync | Self::Call
+            Self::Query { .. } | Self::Internal | Self::Restore | Self::Sync | Self::Call
         )
     }
 }
 
 impl Undo {
     /// Takes it back. `failed`: the server tried and failed; otherwise it skipped the request.
-    pub(crate) fn apply(self, client: &mut Client, failed: bool) {
+    pub(crate) fn apply(self, client: &mut ClientState, failed: bool) {
         match self {
             Self::Nothing => {}
             Self::Forget(name) => client.forget(&name),

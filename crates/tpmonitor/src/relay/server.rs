@@ -1,21 +1,35 @@
 //! From the server to the client.
+//!
+//! The state of a server connection, from [`ServerState`]'s fields. Several rows may apply at once; the connection may
+//! serve another client when only the first does.
+//!
+//! | state | fields | ends with |
+//! |---|---|---|
+//! | at rest | `status` is `I`, and no row below applies | what a client or the monitor sends next |
+//! | in a transaction | `status` is `T`, or `E` after an error | `ReadyForQuery` with `I` |
+//! | owes replies | `owed` is not empty; `readies` of them end with `ReadyForQuery` | each reply removes the first entry; an error in the extended protocol removes all before the next `Sync` |
+//! | request without end | `open`: messages of the extended protocol, and no `Sync` yet | `Sync` |
+//! | waits for data | `copy_in`: `CopyInResponse` came | `CopyDone` or `CopyFail` of the client; an error or `ReadyForQuery` |
+//! | skips | `skipping`: an error came, and `Sync` has not been sent yet | `Sync` |
+//! | inside a message | `missing` > 0: its rest is forwarded, or dropped (`dropping`) | its last byte |
+//! | count lost | `lost_count`: a COPY failed, and which `Sync` ended it is unknown | never: the connection serves its client to the end, and is then closed |
 
 use super::client::Names;
 use super::owed::{Owed, Parse, Undo};
-use super::{Client, Out, Shared};
+use super::{ClientState, Out, Shared};
 use crate::messages::{error_fields, message};
 use crate::scan::{self, Bad, HEADER_BYTES, Message, Step};
 use crate::statements::Prepared;
 use std::collections::VecDeque;
 use tenbin_wire::frames::split_string;
 
-/// A server's session, as far as it shows in its messages.
+/// The state of a server connection, as its messages show it.
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, in any combination with the others"
 )]
-pub(crate) struct Server {
+pub(crate) struct ServerState {
     pub(super) owed: VecDeque<Owed>,
     /// Of what is owed, how much a `ReadyForQuery` ends.
     pub(super) readies: usize,
@@ -23,13 +37,13 @@ pub(crate) struct Server {
     pub(super) status: u8,
     /// Extended-protocol messages were sent and no `Sync` after them.
     pub(super) open: bool,
-    /// The server waits for data, and their end has not been sent.
+    /// The server waits for the data of a COPY, and their end has not been sent.
     pub(super) copy_in: bool,
     /// `Sync`s sent while the server waits for data: ignored, unless the COPY has failed by then.
     pub(super) unclear_syncs: usize,
-    /// An error was said; the server skips everything up to a `Sync` that is yet to be sent.
+    /// After an error: the server skips everything up to a `Sync` that has not been sent yet.
     pub(super) skipping: bool,
-    /// What is owed is not known any more: for this client good, for no other.
+    /// It is unknown what the server owes: the connection can serve this client, but no other.
     pub(crate) lost_count: bool,
     /// A client's request gives parameters their first value; nothing is to follow before they have it.
     pub(super) restores: bool,
@@ -53,19 +67,19 @@ pub(crate) struct Server {
     pub(crate) reported: Vec<Box<[u8]>>,
     /// Changes of parameters since they were last taken from here.
     pub(crate) changed: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What the server said to a query of the monitor's own.
-    pub(crate) own_error: Option<Vec<u8>>,
-    /// The last row that it answered one with.
-    pub(crate) own_row: Vec<u8>,
-    /// What it remarked on one, message for message.
-    pub(crate) own_notices: Vec<u8>,
-    /// It has said that it leaves.
+    /// The error of an internal query.
+    pub(crate) internal_error: Option<Vec<u8>>,
+    /// The last row of an internal query.
+    pub(crate) internal_row: Vec<u8>,
+    /// The notices of an internal query, message for message.
+    pub(crate) internal_notices: Vec<u8>,
+    /// The server has announced that it closes the connection.
     pub(crate) leaving: bool,
-    /// And its client has been told so, in its words.
+    /// And the client has received that message.
     pub(crate) farewell: bool,
     /// A role or a database has been changed, if the transaction comes to its end.
     altering: bool,
-    /// It has been: sessions that begin now may begin otherwise than this one did.
+    /// It has been: sessions that begin now may begin with other settings than this one.
     pub(crate) altered: bool,
     /// Its process, as the server numbers it, and as its client was told.
     pub(crate) process_id: u32,
@@ -94,7 +108,7 @@ pub(crate) enum Broken {
     Unasked(char),
 }
 
-impl Server {
+impl ServerState {
     /// A session that has just become ready.
     pub(crate) fn new(prepared_limit: usize) -> Self {
         Self {
@@ -118,9 +132,9 @@ impl Server {
             scope: 0,
             reported: Vec::new(),
             changed: Vec::new(),
-            own_error: None,
-            own_row: Vec::new(),
-            own_notices: Vec::new(),
+            internal_error: None,
+            internal_row: Vec::new(),
+            internal_notices: Vec::new(),
             leaving: false,
             farewell: false,
             altering: false,
@@ -165,18 +179,18 @@ impl Server {
         self.status
     }
 
-    /// Under way for a query of the monitor's own.
-    pub(crate) fn is_own(&self) -> bool {
-        matches!(self.owed.front(), Some(Owed::Own))
+    /// Whether it executes an internal query.
+    pub(crate) fn is_internal(&self) -> bool {
+        matches!(self.owed.front(), Some(Owed::Internal))
     }
 
-    /// A query of the monitor's own has been sent.
-    pub(crate) fn owe_own(&mut self) {
-        self.own_error = None;
-        self.own_notices.clear();
-        self.own_row.clear();
+    /// An internal query has been sent.
+    pub(crate) fn owe_internal(&mut self) {
+        self.internal_error = None;
+        self.internal_notices.clear();
+        self.internal_row.clear();
         self.unnamed = None;
-        self.owe_ready(Owed::Own);
+        self.owe_ready(Owed::Internal);
     }
 
     /// Everything is as in a new session.
@@ -232,7 +246,7 @@ impl Server {
         }
     }
 
-    /// Says something to the client when its turn comes.
+    /// Sends a reply to the client after the replies before it.
     pub(super) fn say(&mut self, reply: &'static [u8], undo: Undo, to_client: &mut Vec<u8>) {
         self.open = true;
         if self.owed.is_empty() {
@@ -247,8 +261,8 @@ impl Server {
 /// after the server has come to rest is left: it may be for another client, or for none.
 pub(crate) fn forward(
     shared: &mut Shared,
-    mut client: Option<&mut Client>,
-    server: &mut Server,
+    mut client: Option<&mut ClientState>,
+    server: &mut ServerState,
     input: &[u8],
     to_client: &mut Out<'_, '_>,
 ) -> Result<usize, Broken> {
@@ -296,14 +310,14 @@ pub(crate) fn forward(
     }
 }
 
-/// What becomes of a reply.
+/// What happens to a reply.
 enum Reply {
     Pass,
     Drop,
     Instead(Vec<u8>),
 }
 
-impl Server {
+impl ServerState {
     /// Says what is due.
     #[inline]
     fn speak(&mut self, listened: bool, to_client: &mut Out<'_, '_>) {
@@ -323,11 +337,11 @@ impl Server {
     fn reply(
         &mut self,
         shared: &mut Shared,
-        client: Option<&mut Client>,
+        client: Option<&mut ClientState>,
         found: Message<'_>,
     ) -> Result<Reply, Broken> {
         let front = self.owed.front();
-        let mut own = matches!(front, Some(Owed::Own | Owed::Restore));
+        let mut own = matches!(front, Some(Owed::Internal | Owed::Restore));
         if own && matches!(front, Some(Owed::Restore)) {
             if !matches!(found.tag, b'A' | b'S' | b'Z' | b'E') {
                 return Ok(Reply::Drop);
@@ -336,11 +350,11 @@ impl Server {
         }
         match found.tag {
             b'A' if !own => return Ok(self.notification(found)),
-            b'D' if own && found.missing == 0 => self.own_row = found.body().to_vec(),
+            b'D' if own && found.missing == 0 => self.internal_row = found.body().to_vec(),
             b'D' | b'd' | b't' | b'c' | b'H' | b'V' | b'A' => {}
             b'N' => {
                 if own && found.missing == 0 {
-                    self.own_notices.extend_from_slice(found.bytes);
+                    self.internal_notices.extend_from_slice(found.bytes);
                 }
             }
             b'Z' => {
@@ -361,7 +375,7 @@ impl Server {
                 }
             }
             b'1' => match self.owed.pop_front() {
-                Some(Owed::Parse(Parse { own: true, .. })) => return Ok(Reply::Drop),
+                Some(Owed::Parse(Parse { internal: true, .. })) => return Ok(Reply::Drop),
                 Some(Owed::Parse(_)) => {}
                 _ => return self.unasked(found.tag),
             },
@@ -370,7 +384,7 @@ impl Server {
                 _ => return self.unasked(found.tag),
             },
             b'3' => match self.owed.pop_front() {
-                Some(Owed::OwnClose { .. }) => return Ok(Reply::Drop),
+                Some(Owed::InternalClose { .. }) => return Ok(Reply::Drop),
                 Some(Owed::Close) => {}
                 _ => return self.unasked(found.tag),
             },
@@ -413,7 +427,7 @@ impl Server {
         if !self.owed.front().is_some_and(Owed::ends_ready) {
             return self.unasked(b'Z').map(|_| ());
         }
-        let own = matches!(self.owed.pop_front(), Some(Owed::Own | Owed::Restore));
+        let own = matches!(self.owed.pop_front(), Some(Owed::Internal | Owed::Restore));
         self.readies -= 1;
         self.status = status;
         self.copy_in = false;
@@ -430,7 +444,7 @@ impl Server {
 
     /// Whether parameters are to be given the values of the client's log-in before the `ReadyForQuery` that has
     /// just come is said. A failed transaction takes no commands, and has given none its first value.
-    fn begin_restoring(&mut self, client: Option<&Client>) -> bool {
+    fn begin_restoring(&mut self, client: Option<&ClientState>) -> bool {
         if !self.restores {
             return false;
         }
@@ -449,7 +463,7 @@ impl Server {
         self.restore != 0
     }
 
-    /// Takes note of what a command that has ended gave its first value, and of whether that stays.
+    /// Records which parameters a command that has ended reset, and whether that stays.
     fn note_resets(&mut self, tag: &[u8], executed: bool) {
         match (tag, self.owed.front()) {
             (b"ROLLBACK\0", _) => self.open_resets = 0,
@@ -521,21 +535,21 @@ impl Server {
 
     fn error(
         &mut self,
-        mut client: Option<&mut Client>,
+        mut client: Option<&mut ClientState>,
         found: Message<'_>,
         shared: &mut Shared,
     ) -> Reply {
         let fields = error_fields(found.body());
         let fatal = matches!(fields.severity, b"FATAL" | b"PANIC");
         self.leaving |= fatal;
-        self.farewell |= fatal && client.is_some() && !self.is_own();
+        self.farewell |= fatal && client.is_some() && !self.is_internal();
         self.copy_in = false;
         self.open_resets = 0;
         // The data under way to a COPY that has failed: which Sync ends it cannot be known.
         self.lost_count |= std::mem::take(&mut self.unclear_syncs) > 0;
         match self.owed.front_mut() {
-            Some(Owed::Own) => {
-                self.own_error = Some(found.body().to_vec());
+            Some(Owed::Internal) => {
+                self.internal_error = Some(found.body().to_vec());
                 return Reply::Drop;
             }
             Some(Owed::Query { dropped, .. }) => {
@@ -567,7 +581,7 @@ impl Server {
         reply
     }
 
-    /// The server's words, with the client's name for a statement where the monitor's stands.
+    /// The server's message, with the client's name for a statement instead of the monitor's.
     fn worded(&self, found: &Message<'_>) -> Reply {
         let Some(Owed::Parse(Parse {
             duplicate: Some(name),
@@ -594,8 +608,14 @@ impl Server {
         Reply::Instead(out)
     }
 
-    /// Takes back what was never carried out.
-    fn undo(&mut self, owed: Owed, client: Option<&mut Client>, failed: bool, sqlstate: &[u8]) {
+    /// Undoes what was recorded for a request that was never executed.
+    fn undo(
+        &mut self,
+        owed: Owed,
+        client: Option<&mut ClientState>,
+        failed: bool,
+        sqlstate: &[u8],
+    ) {
         let undo = match owed {
             Owed::Parse(parse) => {
                 match parse.id {
@@ -608,7 +628,7 @@ impl Server {
                 }
                 parse.undo
             }
-            Owed::OwnClose {
+            Owed::InternalClose {
                 evicted: Some(evicted),
             } => {
                 self.prepared.insert(evicted);

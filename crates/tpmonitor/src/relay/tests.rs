@@ -14,8 +14,8 @@ const RULES: Rules = Rules {
 #[derive(Default)]
 struct Pair {
     shared: Shared,
-    client: Client,
-    server: Option<Server>,
+    client: ClientState,
+    server: Option<ServerState>,
     from_client: Vec<u8>,
     from_server: Vec<u8>,
     to_server: Vec<u8>,
@@ -25,7 +25,7 @@ struct Pair {
 impl Pair {
     fn new() -> Self {
         Self {
-            server: Some(Server::new(3)),
+            server: Some(ServerState::new(3)),
             ..Self::default()
         }
     }
@@ -231,7 +231,7 @@ fn a_notification_comes_under_the_number_that_its_client_was_told_and_not_for_th
         [notification(1 << 22), notification(8)].concat()
     );
     pair.to_client.clear();
-    pair.server.as_mut().unwrap().owe_own();
+    pair.server.as_mut().unwrap().owe_internal();
     pair.server_sends(&[notification(7), notification(8)].concat())
         .unwrap();
     assert_eq!(pair.to_client, b"");

@@ -12,9 +12,10 @@ use rustls::pki_types::{
 };
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, DistinguishedName,
-    RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
+    InconsistentKeys, RootCertStore, ServerConfig, ServerConnection, SignatureScheme,
 };
 use sha2::{Digest as _, Sha224, Sha256, Sha384, Sha512};
 use std::fmt;
@@ -139,6 +140,26 @@ fn roots(path: &Path) -> Result<Arc<RootCertStore>, TlsError> {
     Ok(Arc::new(store))
 }
 
+/// A certificate with its key. rustls compares the two, but not for a certificate of version 1.
+fn certified(certificate: &Path, key_file: &Path) -> Result<CertifiedKey, TlsError> {
+    let unusable = |error: rustls::Error| TlsError::Unusable {
+        path: certificate.to_owned(),
+        reason: error.to_string(),
+    };
+    let shown = chain(CERTIFICATE, certificate)?;
+    let key = provider().key_provider.load_private_key(key(key_file)?);
+    let own = CertifiedKey::new(shown, key.map_err(unusable)?);
+    let of_v1 = own.cert.first().and_then(|shown| v1::key_of_v1(shown));
+    let fits = match (own.key.public_key(), of_v1) {
+        (None, _) => Ok(()),
+        (Some(public), Some(of_v1)) if public.as_ref() == of_v1 => Ok(()),
+        (Some(_), Some(_)) => Err(InconsistentKeys::KeyMismatch.into()),
+        (Some(_), None) => own.keys_match(),
+    };
+    fits.map_err(unusable)?;
+    Ok(own)
+}
+
 impl Acceptor {
     /// Shows this certificate; asks clients for theirs where there is an authority to verify them by.
     pub(crate) fn read(
@@ -170,11 +191,9 @@ impl Acceptor {
             }
             None => builder.with_no_client_auth(),
         };
-        let shown = chain(CERTIFICATE, certificate)?;
-        let binding = shown.first().and_then(binding);
-        let mut config = builder
-            .with_single_cert(shown, key(key_file)?)
-            .map_err(|error| unusable(&error))?;
+        let own = certified(certificate, key_file)?;
+        let binding = own.cert.first().and_then(binding);
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(own)));
         config.alpn_protocols = vec![ALPN.to_vec()];
         Ok(Self {
             config: Arc::new(config),
@@ -236,12 +255,10 @@ impl Connector {
                 provider: provider(),
             }));
         let mut config = match own {
-            Some((certificate, key_file)) => builder
-                .with_client_auth_cert(chain(CERTIFICATE, certificate)?, key(key_file)?)
-                .map_err(|error| TlsError::Unusable {
-                    path: certificate.to_owned(),
-                    reason: error.to_string(),
-                })?,
+            Some((certificate, key_file)) => {
+                let own = SingleCertAndKey::from(certified(certificate, key_file)?);
+                builder.with_client_cert_resolver(Arc::new(own))
+            }
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = vec![ALPN.to_vec()];

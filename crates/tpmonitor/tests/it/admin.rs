@@ -1,12 +1,12 @@
 //! The monitor's own database.
 
-use crate::support::Running;
 use crate::support::raw::{Raw, query, startup};
 use crate::support::standby::{Standby, primary};
+use crate::support::{Running, server};
 use postgres::{NoTls, SimpleQueryMessage, SimpleQueryRow};
 use std::path::Path;
 use std::sync::Arc;
-use tenbin_tpmonitor::{Config, Pooling, Route};
+use tenbin_tpmonitor::{Config, Listen, Pooling, Route};
 
 fn rows(client: &mut postgres::Client, sql: &str) -> Vec<SimpleQueryRow> {
     client
@@ -131,7 +131,7 @@ fn restartable(pooling: Pooling) -> (Standby, Running) {
     );
     let listen = vec!["127.0.0.1:0".parse().unwrap()];
     let config = Config {
-        pooling,
+        mode: pooling,
         ..Config::in_front_of(Route::parse(&dsn, Path::new("/")).unwrap(), listen)
     };
     (server, Running::configured(primary, config, None))
@@ -376,14 +376,61 @@ fn pools_that_nobody_uses_give_way_and_what_they_did_counts_on() {
     assert_eq!(queries.unwrap().get("value"), Some(count.as_str()));
 }
 
+/// The value of a setting that `SHOW CONFIG` has.
+fn setting(admin: &mut postgres::Client, name: &str) -> String {
+    let rows = rows(admin, "SHOW CONFIG");
+    let row = rows.iter().find(|row| row.get("key") == Some(name));
+    row.unwrap().get("value").unwrap_or_default().to_owned()
+}
+
 #[test]
-fn set_is_refused_but_for_what_drivers_say() {
-    let monitor = Running::start(|_| {});
+fn set_changes_a_setting_until_the_next_reload() {
+    let server = server();
+    let listen = vec![Listen::Tcp("127.0.0.1:0".parse().unwrap())];
+    let config = Config {
+        pool_size: 1,
+        ..Config::in_front_of(&server.target(), listen)
+    };
+    let again = config.clone();
+    let monitor = Running::configured(server, config, Some(Box::new(move || Ok(again.clone()))));
     let mut admin = monitor.config().dbname("tenbin").connect(NoTls).unwrap();
-    for sql in ["SET pool_size = 1", "SET max_client_conn TO 9", "SET"] {
-        let error = admin.simple_query(sql).err().unwrap();
-        assert_eq!(error.code().unwrap().code(), "0A000", "{sql}");
+    let (mut one, mut two) = (monitor.raw(), monitor.raw());
+    one.send(&query("BEGIN"));
+    assert_eq!(one.tags(1), "CZ");
+    two.send(&query("SELECT 2"));
+    while rows(&mut admin, "SHOW POOLS")[0].get("cl_waiting") != Some("1") {}
+    admin.simple_query("SET pool_size = 2").unwrap();
+    assert_eq!(two.tags(1), "TDCZ");
+    for (sql, name, value) in [
+        ("SET default_pool_size TO '8'", "pool_size", "8"),
+        ("set query_timeout=1.5", "query_limit", "1500ms"),
+        ("SET wait_limit = 2min", "wait_limit", "2min"),
+        ("SET pool_mode = session", "mode", "session"),
+        (
+            "SET admin_users = 'postgres, Ann''s'",
+            "admin_users",
+            "postgres, Ann's",
+        ),
+        ("SET server_fast_close = 1", "server_fast_close", "true"),
+    ] {
+        admin.simple_query(sql).unwrap();
+        assert_eq!(setting(&mut admin, name), value, "{sql}");
     }
+    for (sql, part) in [
+        ("SET pool_size = 0", "expected at least 1"),
+        ("SET pool_size = x", "expected a number"),
+        ("SET pool_size 3", "expected SET name = value"),
+        ("SET", "expected SET name = value"),
+        ("SET no_such = 3", "there is no setting no_such"),
+        ("SET listen = '*'", "only with a restart"),
+        ("SET pid_file = '/x'", "only with a restart"),
+        ("SET auth_type = trust", "say RELOAD"),
+    ] {
+        assert!(refused(&mut admin, sql).contains(part), "{sql}");
+    }
+    admin.simple_query("RELOAD").unwrap();
+    assert_eq!(setting(&mut admin, "pool_size"), "1");
+    assert_eq!(setting(&mut admin, "mode"), "transaction");
     for sql in [
         "SET client_encoding = 'UTF8'",
         "set session datestyle TO ISO",
@@ -395,11 +442,11 @@ fn set_is_refused_but_for_what_drivers_say() {
 }
 
 /// A column's name and type.
-type Column = (String, u32);
-type Row = Vec<Option<String>>;
+pub(crate) type Column = (String, u32);
+pub(crate) type Row = Vec<Option<String>>;
 
 /// The columns of a table, and its rows.
-fn typed(admin: &mut Raw, sql: &str) -> (Vec<Column>, Vec<Row>) {
+pub(crate) fn typed(admin: &mut Raw, sql: &str) -> (Vec<Column>, Vec<Row>) {
     admin.send(&query(sql));
     let (mut columns, mut rows) = (Vec::new(), Vec::new());
     for reply in admin.until_ready() {
@@ -440,6 +487,8 @@ fn numbers_are_numbers() {
         ("CLIENTS", "port", INT4),
         ("SERVERS", "wait_us", INT4),
         ("STATS", "total_xact_count", NUMERIC),
+        ("STATS_TOTALS", "xact_count", NUMERIC),
+        ("STATS_AVERAGES", "wait_time", NUMERIC),
         ("TOTALS", "value", NUMERIC),
         ("DATABASES", "pool_size", INT4),
         ("LISTS", "items", INT4),

@@ -9,12 +9,13 @@
 
 mod admin;
 mod auth;
+mod beside_pgbouncer;
 mod cancel;
 mod classes;
 mod cluster;
 mod differential;
 mod gate;
-mod hunt;
+mod leaks;
 mod life;
 mod lookup;
 mod metrics;

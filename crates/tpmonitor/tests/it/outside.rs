@@ -169,7 +169,7 @@ fn libpq_pipeline_passes_in_every_mode() {
     let server = Arc::new(Embedded::start(options).expect("a server"));
     for pooling in [Pooling::Session, Pooling::Transaction, Pooling::Statement] {
         let monitor = Running::before(Arc::clone(&server), |config| {
-            config.pooling = pooling;
+            config.mode = pooling;
             config.pool_size = 2;
         });
         let target = format!(

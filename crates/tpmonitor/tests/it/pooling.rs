@@ -222,7 +222,7 @@ fn large_messages_go_through() {
 fn session_pooling_keeps_the_session() {
     let monitor = Running::start(|config| {
         one(config);
-        config.pooling = Pooling::Session;
+        config.mode = Pooling::Session;
     });
     let mut client = monitor.raw();
     client.send(&query(
@@ -250,7 +250,7 @@ fn session_pooling_keeps_the_session() {
 #[test]
 fn statement_pooling_refuses_transactions_of_several() {
     let monitor = Running::start(|config| {
-        config.pooling = Pooling::Statement;
+        config.mode = Pooling::Statement;
         config.pool_size = 1;
     });
     let mut client = monitor.raw();

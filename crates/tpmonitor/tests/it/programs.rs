@@ -37,7 +37,7 @@ fn the_programs_of_the_distribution_work_through_it() {
         (Pooling::Transaction, "copy_transaction"),
     ] {
         let monitor = Running::before(Arc::clone(&server), |config| {
-            config.pooling = pooling;
+            config.mode = pooling;
             config.pool_size = 5;
         });
         let ours = |program, arguments: &[&str]| run(&monitor, "postgres", program, arguments);

@@ -33,7 +33,7 @@ fn a_base_backup_and_the_log_pass_through() {
     );
     for pooling in [Pooling::Session, Pooling::Transaction] {
         let monitor = Running::before(Arc::clone(&server), |config| {
-            config.pooling = pooling;
+            config.mode = pooling;
             config.query_limit = Some(std::time::Duration::from_millis(1));
         });
         let folder = tempfile::tempdir().unwrap();

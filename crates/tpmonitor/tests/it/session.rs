@@ -235,7 +235,7 @@ fn reset_gives_back_the_values_of_the_log_in() {
     for pooling in [Pooling::Transaction, Pooling::Session] {
         let monitor = Running::start(|config| {
             config.pool_size = 2;
-            config.pooling = pooling;
+            config.mode = pooling;
         });
         let told = |replies: Vec<Reply>| {
             // Changes are compared by their outcome.
@@ -259,7 +259,7 @@ fn reset_gives_back_the_values_of_the_log_in() {
 #[test]
 fn what_the_server_remarks_on_a_value_of_the_log_in_is_passed_on() {
     for pooling in [Pooling::Transaction, Pooling::Session] {
-        let monitor = Running::start(|config| config.pooling = pooling);
+        let monitor = Running::start(|config| config.mode = pooling);
         let remarks = |mut config: postgres::Config, name: &str| {
             let (told, heard) = std::sync::mpsc::channel();
             config.application_name(name);
@@ -340,7 +340,7 @@ fn notifications_reach_the_one_who_listens() {
 #[test]
 fn a_client_knows_its_own_notifications() {
     for pooling in [Pooling::Transaction, Pooling::Session] {
-        let monitor = Running::start(|config| config.pooling = pooling);
+        let monitor = Running::start(|config| config.mode = pooling);
         let (mut listener, mut other) = (monitor.raw(), monitor.raw());
         listener.send(&query("LISTEN news"));
         assert_eq!(listener.tags(1), "CZ");
@@ -373,7 +373,7 @@ fn where_it_is_so_configured_state_is_taken_away() {
 #[test]
 fn a_session_is_told_the_process_of_its_server() {
     let monitor = Running::start(|config| {
-        config.pooling = Pooling::Session;
+        config.mode = Pooling::Session;
         config.pool_size = 2;
     });
     let mut clients: Vec<Raw> = (0..3).map(|_| monitor.raw()).collect();
@@ -420,7 +420,7 @@ fn a_number_of_the_monitors_own_is_that_of_no_process_and_of_one_session() {
 #[test]
 fn a_session_that_ends_half_way_hands_its_server_to_nobody() {
     let monitor = Running::start(|config| {
-        config.pooling = Pooling::Session;
+        config.mode = Pooling::Session;
         config.pool_size = 1;
     });
     let process = |client: &mut Raw| client.value("SELECT pg_backend_pid()");
@@ -450,7 +450,7 @@ fn a_session_that_ends_half_way_hands_its_server_to_nobody() {
 #[test]
 fn a_database_that_is_dropped_has_no_free_connections_left() {
     for mode in [Pooling::Transaction, Pooling::Session] {
-        let monitor = Running::start(|config| config.pooling = mode);
+        let monitor = Running::start(|config| config.mode = mode);
         let mut client = monitor.connect();
         for (name, extended) in [("dropped_plainly", false), ("dropped by a statement", true)] {
             client
@@ -482,7 +482,7 @@ fn a_database_that_is_dropped_has_no_free_connections_left() {
 fn what_is_changed_of_a_role_or_a_database_is_so_for_the_next_to_log_in() {
     for mode in [Pooling::Transaction, Pooling::Session] {
         let monitor = Running::start(|config| {
-            config.pooling = mode;
+            config.mode = mode;
             config.pool_size = 1;
         });
         let mut owner = monitor.connect();

@@ -1,6 +1,6 @@
 //! Settings that `PgBouncer` has, too: sizes of pools, limits of time, files.
 
-use crate::support::raw::{Raw, query};
+use crate::support::raw::{Raw, query, startup};
 use crate::support::{Running, server};
 use postgres::{NoTls, SimpleQueryMessage, SimpleQueryRow};
 use std::os::unix::fs::PermissionsExt as _;
@@ -85,11 +85,49 @@ fn a_reserve_serves_those_who_have_waited() {
     assert_eq!(three.tags(1), "TDCZ");
 }
 
+/// Pools of one user that differ in start-up parameters share their size, and their reserve.
+#[test]
+fn a_reserve_serves_pools_that_share_their_size() {
+    let monitor = Running::start(|config| {
+        config.pool_size = 1;
+        config.reserve_pool_size = 1;
+        config.reserve_pool_wait = SHORT;
+    });
+    let with_options = |limit: usize| {
+        let options = format!("-c statement_timeout={limit}");
+        Raw::log_in(monitor.address, "postgres", &[("options", &options)])
+    };
+    let mut one = with_options(100_001);
+    begin(&mut one);
+    let mut two = with_options(100_002);
+    begin(&mut two);
+    assert_eq!(servers(&monitor, "postgres"), 2);
+    let mut three = Raw::open(monitor.address);
+    let options = [
+        ("user", "postgres"),
+        ("database", "postgres"),
+        ("options", "-c statement_timeout=100003"),
+    ];
+    three.send(&startup(0x0003_0000, &options));
+    let waits = || {
+        let pools = shown(&monitor, "POOLS").into_iter();
+        pools
+            .filter(|row| row.get("cl_waiting") == Some("1"))
+            .count()
+    };
+    while waits() < 1 {}
+    assert_eq!(servers(&monitor, "postgres"), 2);
+    assert!(three.is_silent());
+    one.send(&query("COMMIT"));
+    assert_eq!(one.tags(1), "CZ");
+    assert_eq!(three.until_ready().pop().unwrap().tag, 'Z');
+}
+
 #[test]
 fn sessions_end_when_their_servers_are_to_be_closed() {
     for fast in [true, false] {
         let monitor = Running::start(|config| {
-            config.pooling = Pooling::Session;
+            config.mode = Pooling::Session;
             config.server_fast_close = fast;
         });
         let (mut idle, mut busy) = (monitor.raw(), monitor.raw());
@@ -251,6 +289,7 @@ fn a_log_a_number_of_the_process_and_permissions_of_the_socket() {
         ["30"]
     );
     // A server that has no TLS where it might, once for all connections. The log is the process's.
+    reloads_move_the_log(folder.path());
     let server = server();
     let target = server.tcp_target();
     let dsn = format!(
@@ -329,7 +368,7 @@ fn suspended_sessions_go_on_where_they_were() {
 #[test]
 fn a_shutdown_waits_for_servers_or_clients() {
     for what in ["WAIT_FOR_SERVERS", "WAIT_FOR_CLIENTS"] {
-        let monitor = Running::start(|config| config.pooling = Pooling::Session);
+        let monitor = Running::start(|config| config.mode = Pooling::Session);
         let (mut idle, mut busy) = (monitor.raw(), monitor.raw());
         let pid = busy.value("SELECT pg_backend_pid()");
         let mut admin = admin(&monitor);
@@ -352,4 +391,32 @@ fn a_shutdown_waits_for_servers_or_clients() {
     busy.send(&query("COMMIT"));
     assert_eq!(busy.tags(1), "CZ");
     monitor.join();
+}
+
+/// A reload opens the log file that it names, and closes the one before. It leaves the log as it was.
+fn reloads_move_the_log(folder: &Path) {
+    let at = |name: &str| Some(folder.join(name));
+    let mut files = vec![at("log"), None, at("second"), at("log")];
+    let server = server();
+    let listen = vec![Listen::Tcp("127.0.0.1:0".parse().unwrap())];
+    let usual = Config::in_front_of(&server.target(), listen);
+    let with = move |log_file| Config {
+        log_file,
+        ..usual.clone()
+    };
+    let first = with(files.remove(0));
+    let reread = Box::new(move || Ok(with(files.remove(0))));
+    let monitor = Running::configured(server, first, Some(reread));
+    let entries = |name: &str, user: &str| {
+        Raw::refused(monitor.address, user, &[("database", "tenbin")]);
+        logged(&folder.join(name), &["log-in refused", user], "user").len()
+    };
+    assert_eq!(entries("log", "moved_1"), 1);
+    monitor.reload();
+    assert_eq!(entries("log", "moved_2"), 0);
+    monitor.reload();
+    assert_eq!(entries("second", "moved_3"), 1);
+    monitor.reload();
+    assert_eq!(entries("log", "moved_4"), 1);
+    assert_eq!(entries("second", "moved_5"), 0);
 }

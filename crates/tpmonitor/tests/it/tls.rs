@@ -608,6 +608,47 @@ fn a_servers_certificate_may_be_of_version_1() {
 }
 
 #[test]
+fn the_monitors_own_certificates_may_be_of_version_1() {
+    let authority = Authority::new();
+    let hba = "hostssl all all all cert";
+    let server = Arc::new(authority.server(&["localhost"], hba));
+    authority.sign("own", "postgres", &[]);
+    authority.make_v1("own");
+    let own = format!(
+        "sslmode=require sslcert={} sslkey={}",
+        authority.text("own.crt"),
+        authority.text("own.key")
+    );
+    authority.sign("monitor", "localhost", &[]);
+    authority.make_v1("monitor");
+    let with_key = |key: &str| {
+        ClientTls::read(
+            TlsMode::Require,
+            TlsVersions::default(),
+            Some(&authority.path("monitor.crt")),
+            Some(&authority.path(key)),
+            None,
+        )
+    };
+    let dsn = format!("host=localhost port={} user=postgres {own}", server.port());
+    let monitor = Running::before(server, |config| {
+        let listen = std::mem::take(&mut config.listen);
+        *config = Config::in_front_of(Route::parse(&dsn, Path::new("/")).unwrap(), listen);
+        config.auth = Auth::Trust;
+        config.tls = with_key("monitor.key").unwrap();
+    });
+    for protocol in ["TLSv1.2", "TLSv1.3"] {
+        let options = format!(
+            "sslmode=verify-full sslrootcert={} ssl_max_protocol_version={protocol}",
+            authority.text("ca.crt")
+        );
+        assert_eq!(psql(&monitor, &options, ENCRYPTED).as_deref(), Ok("t"));
+    }
+    let error = with_key("own.key").unwrap_err().to_string();
+    assert!(error.contains("KeyMismatch"), "{error}");
+}
+
+#[test]
 fn a_server_without_tls_is_taken_or_refused() {
     let server = server();
     for (mode, works) in [("prefer", true), ("allow", true), ("require", false)] {

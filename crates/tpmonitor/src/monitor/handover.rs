@@ -32,7 +32,7 @@ pub type Successor = Box<dyn FnMut() -> Command + Send>;
 pub(crate) const HANDED_OVER: &str = "TENBIN_HANDED_OVER";
 
 /// The next monitor.
-pub(super) struct Next {
+pub(super) struct NextMonitor {
     process: Child,
     channel: OwnedFd,
     listens: bool,
@@ -40,17 +40,32 @@ pub(super) struct Next {
 
 /// The monitor before this one, as long as it is there.
 #[derive(Default)]
-pub(super) struct Before {
+pub(super) struct PreviousMonitor {
     channel: Option<OwnedFd>,
     /// Requests to cancel that it has been given, by a number, and who wants to know.
     asked: HashMap<u64, Asker>,
     count: u64,
 }
 
-impl Before {
-    pub(super) fn of(channel: Option<OwnedFd>) -> Self {
+/// The monitors before and after this one.
+#[derive(Default)]
+pub(super) struct HandOver {
+    /// How the next one is started, if that is known.
+    successor: Option<Successor>,
+    next: Option<NextMonitor>,
+    before: PreviousMonitor,
+    /// The next one listens: this one takes no further client.
+    left: bool,
+}
+
+impl HandOver {
+    pub(super) fn new(successor: Option<Successor>, before: Option<OwnedFd>) -> Self {
         Self {
-            channel,
+            successor,
+            before: PreviousMonitor {
+                channel: before,
+                ..PreviousMonitor::default()
+            },
             ..Self::default()
         }
     }
@@ -58,7 +73,7 @@ impl Before {
 
 /// A message on the channel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Said {
+enum Notice {
     /// The next monitor listens.
     Listens,
     /// This session's work is to be cancelled; `number` names the request.
@@ -71,7 +86,7 @@ enum Said {
     Cancelled(u64),
 }
 
-impl Said {
+impl Notice {
     fn write(&self) -> Vec<u8> {
         match self {
             Self::Listens => b"L".to_vec(),
@@ -106,16 +121,16 @@ impl Said {
     }
 }
 
-fn tell(channel: &OwnedFd, what: &Said) -> Result<(), Errno> {
+fn tell(channel: &OwnedFd, what: &Notice) -> Result<(), Errno> {
     send(channel, &what.write(), SendFlags::NOSIGNAL).map(|_| ())
 }
 
 /// The next message: nothing for now, or why there will be none.
-fn hear(channel: &OwnedFd) -> Result<Option<Said>, String> {
+fn hear(channel: &OwnedFd) -> Result<Option<Notice>, String> {
     let mut message = [0; KEY_LIMIT_BYTES + 16];
     match recv(channel, &mut message, RecvFlags::empty()) {
         Ok((0, _)) => Err("it has ended".to_owned()),
-        Ok((size, _)) => Said::read(&message[..size])
+        Ok((size, _)) => Notice::read(&message[..size])
             .map(Some)
             .ok_or_else(|| "it says what makes no sense".to_owned()),
         Err(Errno::AGAIN | Errno::INTR) => Ok(None),
@@ -126,13 +141,13 @@ fn hear(channel: &OwnedFd) -> Result<Option<Said>, String> {
 impl Serving {
     /// Starts the next monitor on this one's sockets. It takes over once it listens.
     pub(super) fn start_next(&mut self) -> Result<(), String> {
-        if self.stopping.is_some() {
+        if self.ending.stopping.is_some() {
             return Err("the TP monitor is shutting down".to_owned());
         }
-        if self.next.is_some() {
+        if self.handover.next.is_some() {
             return Err("the next TP monitor has been started already".to_owned());
         }
-        let Some(successor) = &mut self.successor else {
+        let Some(successor) = &mut self.handover.successor else {
             return Err("this TP monitor does not know how another is started".to_owned());
         };
         let mut command = successor();
@@ -145,7 +160,7 @@ impl Serving {
                     "the next TP monitor was started",
                     &[("pid", &process)],
                 );
-                self.next = Some(next);
+                self.handover.next = Some(next);
                 Ok(())
             }
             Err(error) => {
@@ -156,7 +171,7 @@ impl Serving {
         }
     }
 
-    fn spawn(&self, command: &mut Command) -> std::io::Result<Next> {
+    fn spawn(&self, command: &mut Command) -> std::io::Result<NextMonitor> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let (channel, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
@@ -165,7 +180,7 @@ impl Serving {
         // process has been started.
         let theirs = dup(theirs)?;
         let mut sockets = Vec::new();
-        for listener in &self.listeners {
+        for listener in &self.listening.listeners {
             sockets.push((dup(&listener.fd)?, listener.held));
         }
         let listed: Vec<String> = sockets
@@ -182,7 +197,7 @@ impl Serving {
         command.env(HANDED_OVER, handed).env_remove("WATCHDOG_PID");
         let process = command.spawn()?;
         epoll::add(&self.epoll, &channel, token, EventFlags::IN)?;
-        Ok(Next {
+        Ok(NextMonitor {
             process,
             channel,
             listens: false,
@@ -191,15 +206,15 @@ impl Serving {
 
     /// Hears what the next monitor says.
     pub(super) fn next_event(&mut self) {
-        while let Some(next) = &mut self.next {
+        while let Some(next) = &mut self.handover.next {
             match hear(&next.channel) {
                 Ok(None) => return,
-                Ok(Some(Said::Listens)) => {
+                Ok(Some(Notice::Listens)) => {
                     next.listens = true;
                     let process = next.process.id();
                     self.leave_listening(process);
                 }
-                Ok(Some(Said::Cancel {
+                Ok(Some(Notice::Cancel {
                     number,
                     process_id,
                     key,
@@ -209,14 +224,14 @@ impl Serving {
                         self.conclude(asker);
                     }
                 }
-                Ok(Some(Said::Cancelled(_))) => {}
+                Ok(Some(Notice::Cancelled(_))) => {}
                 Err(why) => return self.next_lost(&why),
             }
         }
     }
 
     fn next_lost(&mut self, why: &str) {
-        let Some(mut next) = self.next.take() else {
+        let Some(mut next) = self.handover.next.take() else {
             return;
         };
         if !next.listens {
@@ -240,19 +255,19 @@ impl Serving {
             &[("pid", &process), ("clients", &clients)],
         );
         self.service.tell(&format!("MAINPID={process}"));
-        for listener in self.listeners.drain(..) {
+        for listener in self.listening.listeners.drain(..) {
             // The next holds the same sockets: closing them here ends no watch of them.
             let _ = epoll::delete(&self.epoll, &listener.fd);
         }
         self.flush_queue_log();
         self.queue_log = None;
-        self.left = true;
-        self.next_tick = self.now;
+        self.handover.left = true;
+        self.timing.next_tick = self.now;
     }
 
     /// Ends when the last client has left, and keeps no server longer than it is needed.
-    pub(super) fn check_succession(&mut self) {
-        if !self.left {
+    pub(super) fn check_handover(&mut self) {
+        if !self.handover.left {
             return;
         }
         let unused = |id: &super::Id| {
@@ -265,17 +280,17 @@ impl Serving {
         for server in unused {
             self.close_server(server, "the next TP monitor serves");
         }
-        self.done |= self.clients.len() == 0;
+        self.ending.done |= self.clients.len() == 0;
     }
 
     /// Tells the monitor before this one that it may leave listening to this one.
     pub(super) fn take_over(&mut self) {
-        let Some(channel) = &self.before.channel else {
+        let Some(channel) = &self.handover.before.channel else {
             return;
         };
         let token = EventData::new_u64((OTHER << 32) | BEFORE);
         let told = epoll::add(&self.epoll, channel, token, EventFlags::IN)
-            .and_then(|()| tell(channel, &Said::Listens));
+            .and_then(|()| tell(channel, &Notice::Listens));
         if let Err(errno) = told {
             let error = std::io::Error::from(errno);
             line(
@@ -283,19 +298,19 @@ impl Serving {
                 "the TP monitor before was not told",
                 &[("error", &error)],
             );
-            self.before.channel = None;
+            self.handover.before.channel = None;
         }
     }
 
     /// Passes a request to cancel on to the monitor before this one; false when there is none.
     pub(super) fn ask_before(&mut self, asker: Asker, process_id: u32, key: &[u8]) -> bool {
-        let before = &mut self.before;
+        let before = &mut self.handover.before;
         let Some(channel) = &before.channel else {
             return false;
         };
         before.count += 1;
         let number = before.count;
-        let request = Said::Cancel {
+        let request = Notice::Cancel {
             number,
             process_id,
             key: key.to_vec(),
@@ -309,18 +324,18 @@ impl Serving {
 
     /// Hears what the monitor before this one says.
     pub(super) fn before_event(&mut self) {
-        while let Some(channel) = &self.before.channel {
+        while let Some(channel) = &self.handover.before.channel {
             match hear(channel) {
                 Ok(None) => return,
-                Ok(Some(Said::Cancelled(number))) => {
-                    if let Some(asker) = self.before.asked.remove(&number) {
+                Ok(Some(Notice::Cancelled(number))) => {
+                    if let Some(asker) = self.handover.before.asked.remove(&number) {
                         self.conclude(asker);
                     }
                 }
                 Ok(Some(_)) => {}
                 Err(_) => {
-                    self.before.channel = None;
-                    for (_, asker) in std::mem::take(&mut self.before.asked) {
+                    self.handover.before.channel = None;
+                    for (_, asker) in std::mem::take(&mut self.handover.before.asked) {
                         self.conclude(asker);
                     }
                 }
@@ -333,9 +348,9 @@ impl Serving {
         match asker {
             Asker::Client(id) => self.drop_client(id),
             Asker::Next(number) => {
-                if let Some(next) = &self.next {
+                if let Some(next) = &self.handover.next {
                     // One that is gone has nobody left who waits for it.
-                    let _ = tell(&next.channel, &Said::Cancelled(number));
+                    let _ = tell(&next.channel, &Notice::Cancelled(number));
                 }
             }
         }
@@ -351,17 +366,17 @@ mod tests {
         #[test]
         fn what_is_said_is_heard(number: u64, process_id: u32, key in prop::collection::vec(any::<u8>(), 0..KEY_LIMIT_BYTES)) {
             for said in [
-                Said::Listens,
-                Said::Cancelled(number),
-                Said::Cancel { number, process_id, key },
+                Notice::Listens,
+                Notice::Cancelled(number),
+                Notice::Cancel { number, process_id, key },
             ] {
-                prop_assert_eq!(Said::read(&said.write()), Some(said));
+                prop_assert_eq!(Notice::read(&said.write()), Some(said));
             }
         }
 
         #[test]
         fn any_message_is_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            let _ = Said::read(&bytes);
+            let _ = Notice::read(&bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! A hunt for leaks: very many clients on few servers do everything at once, leave when they like and
+//! The leak test: many clients on few server connections do everything at once, leave at any time and
 //! have their servers killed, and each looks whether all it gets is its own.
 //!
-//! `TENBIN_HUNT_QUERIES` and `TENBIN_HUNT_CLIENTS` make it larger, as `cargo xtask hunt` does.
+//! `TENBIN_LEAK_QUERIES` and `TENBIN_LEAK_CLIENTS` make it larger, as `cargo xtask leaks` does.
 
 use crate::support::Running;
 use crate::support::raw::{Raw, Reply, bind, close, execute, message, parse, query, startup, sync};
@@ -24,7 +24,7 @@ const KILL_EVERY: i64 = 500;
 struct Lost;
 
 /// What is common to all clients.
-struct Field {
+struct LeakTest {
     address: SocketAddr,
     /// Queries that are still to be asked.
     left: AtomicI64,
@@ -38,9 +38,9 @@ struct Field {
 }
 
 /// `SplitMix64` (Steele, Lea and Flood, 2014): the same choices in every run.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -51,26 +51,26 @@ impl Dice {
 }
 
 /// One client, that knows what it must be answered.
-struct Hunter<'f> {
-    field: &'f Field,
+struct TestClient<'f> {
+    test: &'f LeakTest,
     name: String,
-    dice: Dice,
+    random: Random,
     raw: Raw,
     serial: u64,
     /// A cancel request of its own is about: the next query, too, may be the one that it meets.
-    pardoned: bool,
+    may_be_cancelled: bool,
 }
 
-impl<'f> Hunter<'f> {
-    fn new(field: &'f Field, number: u64) -> Self {
-        let name = format!("hunter{number}");
+impl<'f> TestClient<'f> {
+    fn new(test: &'f LeakTest, number: u64) -> Self {
+        let name = format!("client{number}");
         Self {
-            field,
-            raw: enter(field.address, &name),
+            test,
+            raw: enter(test.address, &name),
             name,
-            dice: Dice(number),
+            random: Random(number),
             serial: 0,
-            pardoned: false,
+            may_be_cancelled: false,
         }
     }
 
@@ -80,9 +80,9 @@ impl<'f> Hunter<'f> {
         format!("{}-{}", self.name, self.serial)
     }
 
-    fn hunt(mut self) {
+    fn run(mut self) {
         loop {
-            let left = self.field.left.fetch_sub(1, Ordering::Relaxed);
+            let left = self.test.left.fetch_sub(1, Ordering::Relaxed);
             if left <= 0 {
                 return;
             }
@@ -90,22 +90,22 @@ impl<'f> Hunter<'f> {
                 self.kill_somebody();
             }
             if self.act().is_err() {
-                self.field.losses.fetch_add(1, Ordering::Relaxed);
+                self.test.losses.fetch_add(1, Ordering::Relaxed);
                 self.enter_again();
             }
         }
     }
 
     fn enter_again(&mut self) {
-        self.pardoned = false;
+        self.may_be_cancelled = false;
         // First: it may hold a server, and where sessions are passed on, coming in takes one. As many as there
         // are servers would all wait for each other.
         self.raw.hang_up();
-        self.raw = enter(self.field.address, &self.name);
+        self.raw = enter(self.test.address, &self.name);
     }
 
     fn act(&mut self) -> Result<(), Lost> {
-        match self.dice.below(100) {
+        match self.random.below(100) {
             0..55 => self.ask_plainly(),
             55..65 => self.ask_in_a_batch(),
             65..75 => self.ask_in_a_transaction(),
@@ -145,9 +145,9 @@ impl<'f> Hunter<'f> {
             if killed && reply.field(b'V') == "FATAL" {
                 return Err(Lost);
             }
-            let pardoned = self.pardoned && sqlstate == "57014";
+            let may_be_cancelled = self.may_be_cancelled && sqlstate == "57014";
             assert!(
-                pardoned || errors.contains(&sqlstate.as_str()),
+                may_be_cancelled || errors.contains(&sqlstate.as_str()),
                 "{} was told {sqlstate}: {}",
                 self.name,
                 reply.field(b'M')
@@ -188,7 +188,7 @@ impl<'f> Hunter<'f> {
     fn ask_plainly(&mut self) -> Result<(), Lost> {
         let tag = self.tag();
         let replies = self.exchange(&query(&format!("SELECT '{tag}'")), 1, &[])?;
-        self.pardoned = false;
+        self.may_be_cancelled = false;
         self.expect(&replies, 1, &tag);
         Ok(())
     }
@@ -196,7 +196,7 @@ impl<'f> Hunter<'f> {
     /// A statement of its own and one that all share; both say whose session it is.
     fn ask_in_a_batch(&mut self) -> Result<(), Lost> {
         let tag = self.tag();
-        let name = format!("s{}", self.dice.below(5));
+        let name = format!("s{}", self.random.below(5));
         let batch = [
             close(b'S', &name),
             parse(&name, &format!("SELECT '{tag}'")),
@@ -208,9 +208,9 @@ impl<'f> Hunter<'f> {
             sync(),
         ];
         let replies = self.exchange(&batch.concat(), 2, &["26000"])?;
-        let pardoned = std::mem::take(&mut self.pardoned);
+        let may_be_cancelled = std::mem::take(&mut self.may_be_cancelled);
         let failed = replies.iter().any(|reply| reply.tag == 'E');
-        assert!(pardoned || !failed, "{replies:?}");
+        assert!(may_be_cancelled || !failed, "{replies:?}");
         self.expect(&replies, 2, &tag);
         let shared = [
             close(b'S', "shared"),
@@ -227,7 +227,7 @@ impl<'f> Hunter<'f> {
 
     fn ask_in_a_transaction(&mut self) -> Result<(), Lost> {
         let begun = self.exchange(&query("BEGIN"), 1, &[])?;
-        if std::mem::take(&mut self.pardoned) && begun[0].tag == 'E' {
+        if std::mem::take(&mut self.may_be_cancelled) && begun[0].tag == 'E' {
             return Ok(());
         }
         let pid = "SELECT pg_backend_pid()";
@@ -243,9 +243,9 @@ impl<'f> Hunter<'f> {
         let tag = self.tag();
         let both = [query("SELECT 1 / 0"), query(&format!("SELECT '{tag}'"))];
         let replies = self.exchange(&both.concat(), 2, &["22012"])?;
-        let pardoned = std::mem::take(&mut self.pardoned);
+        let may_be_cancelled = std::mem::take(&mut self.may_be_cancelled);
         let rows = replies.iter().filter(|reply| reply.tag == 'D').count();
-        assert!(pardoned || rows == 1, "{replies:?}");
+        assert!(may_be_cancelled || rows == 1, "{replies:?}");
         self.expect(&replies, 1, &tag);
         Ok(())
     }
@@ -253,11 +253,11 @@ impl<'f> Hunter<'f> {
     /// All of it sent ahead; some of it wrong, and some given up.
     fn copy_in(&mut self) -> Result<(), Lost> {
         let tag = self.tag();
-        let begin = query("COPY hunted FROM STDIN");
+        let begin = query("COPY copied_rows FROM STDIN");
         let row = message(b'd', format!("{tag}\t1\n").as_bytes());
         let wrong = message(b'd', format!("{tag}\tnone\n").as_bytes());
         let done = message(b'c', b"");
-        let (bytes, error) = match self.dice.below(3) {
+        let (bytes, error) = match self.random.below(3) {
             0 => ([begin, row.clone(), row, done].concat(), None),
             1 => ([begin, row, wrong, done].concat(), Some("22P02")),
             _ => {
@@ -267,14 +267,14 @@ impl<'f> Hunter<'f> {
         };
         let replies = self.exchange(&bytes, 1, error.as_slice());
         if replies.is_err() && error.is_none() {
-            self.field.doubtful.fetch_add(2, Ordering::Relaxed);
+            self.test.doubtful.fetch_add(2, Ordering::Relaxed);
         }
         let replies = replies?;
-        let pardoned = std::mem::take(&mut self.pardoned);
+        let may_be_cancelled = std::mem::take(&mut self.may_be_cancelled);
         let failed = replies.iter().any(|reply| reply.tag == 'E');
-        assert!(pardoned || failed == error.is_some(), "{replies:?}");
+        assert!(may_be_cancelled || failed == error.is_some(), "{replies:?}");
         if !failed {
-            self.field.copied.fetch_add(2, Ordering::Relaxed);
+            self.test.copied.fetch_add(2, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -283,11 +283,11 @@ impl<'f> Hunter<'f> {
         let tag = self.tag();
         let sql = format!("COPY (SELECT '{tag}' FROM generate_series(1, 500)) TO STDOUT");
         let replies = self.exchange(&query(&sql), 1, &[])?;
-        let pardoned = std::mem::take(&mut self.pardoned);
+        let may_be_cancelled = std::mem::take(&mut self.may_be_cancelled);
         let line = format!("{tag}\n").into_bytes();
         let lines = replies.iter().filter(|reply| reply.tag == 'd');
         assert!(lines.clone().all(|reply| reply.body == line));
-        assert!(pardoned || lines.count() == 500);
+        assert!(may_be_cancelled || lines.count() == 500);
         Ok(())
     }
 
@@ -295,7 +295,7 @@ impl<'f> Hunter<'f> {
     fn keep_to_itself(&mut self) -> Result<(), Lost> {
         let look = query("SHOW statement_timeout");
         let before = self.exchange(&look, 1, &[])?;
-        self.pardoned = false;
+        self.may_be_cancelled = false;
         self.expect(&before, 1, "0");
         self.exchange(&query("SET statement_timeout = '11min'"), 1, &[])?;
         let own = self.exchange(&look, 1, &[])?;
@@ -325,7 +325,7 @@ impl<'f> Hunter<'f> {
             }
         }
         let replies = self.replies(1, &["57014"])?;
-        let cancelled = std::mem::take(&mut self.pardoned) || replies[0].tag == 'E';
+        let cancelled = std::mem::take(&mut self.may_be_cancelled) || replies[0].tag == 'E';
         assert!(cancelled, "{replies:?}");
         Ok(())
     }
@@ -337,7 +337,7 @@ impl<'f> Hunter<'f> {
             return Err(Lost);
         }
         self.raw.cancel();
-        self.pardoned = true;
+        self.may_be_cancelled = true;
         let replies = self.replies(1, &[])?;
         self.expect(&replies, 1, &tag);
         Ok(())
@@ -346,7 +346,7 @@ impl<'f> Hunter<'f> {
     fn listen_to_nobody(&mut self) -> Result<(), Lost> {
         let channel = self.tag().replace('-', "_");
         let listens = self.exchange(&query(&format!("LISTEN {channel}")), 1, &[])?;
-        if std::mem::take(&mut self.pardoned) && listens[0].tag == 'E' {
+        if std::mem::take(&mut self.may_be_cancelled) && listens[0].tag == 'E' {
             return Ok(());
         }
         let replies = self.exchange(&query(&format!("NOTIFY {channel}, 'x'")), 1, &[])?;
@@ -360,11 +360,11 @@ impl<'f> Hunter<'f> {
     /// In the middle of something.
     fn leave(&mut self) {
         let whole = query("SELECT repeat('somebody''s', 10000)");
-        let (part, after) = match self.dice.below(7) {
+        let (part, after) = match self.random.below(7) {
             0 => (whole, false),
             1 => (whole[..whole.len() / 2].to_vec(), false),
             2 => (query("BEGIN"), true),
-            3 => (query("COPY hunted FROM STDIN"), true),
+            3 => (query("COPY copied_rows FROM STDIN"), true),
             4 => ([parse("", "SELECT 1"), bind("", "")].concat(), false),
             5 => (query("SELECT pg_sleep(0.01)"), false),
             _ => (
@@ -381,7 +381,7 @@ impl<'f> Hunter<'f> {
 
     /// A server's process, and with it whatever it is at.
     fn kill_somebody(&self) {
-        let mut direct = self.field.direct.lock().expect("no test has failed");
+        let mut direct = self.test.direct.lock().expect("no test has failed");
         let killed = direct
             .query(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
@@ -391,7 +391,7 @@ impl<'f> Hunter<'f> {
             )
             .expect("a direct query");
         let count = u64::try_from(killed.len()).expect("one at most");
-        self.field.kills.fetch_add(count, Ordering::Relaxed);
+        self.test.kills.fetch_add(count, Ordering::Relaxed);
     }
 }
 
@@ -413,11 +413,11 @@ fn nobody_gets_what_is_another_s() {
     };
     let server = Arc::new(Embedded::start(options).expect("a server"));
     let monitor = Running::before(server, |config| config.pool_size = SERVERS);
-    hunt_in(&monitor, monitor.address, QUERIES);
+    look_for_leaks(&monitor, monitor.address, QUERIES);
 }
 
-/// The hunters' sessions go through another monitor, session by session, which speaks TLS with the one
-/// that they hunt in, as that does with the server.
+/// The test clients connect through a second monitor in session pooling, which uses TLS to the one
+/// under test, as that does to the server.
 #[test]
 fn nobody_gets_what_is_another_s_under_tls() {
     let authority = Authority::new();
@@ -452,22 +452,22 @@ fn nobody_gets_what_is_another_s_under_tls() {
     let front = Running::before(server, |config| {
         let listen = std::mem::take(&mut config.listen);
         *config = Config {
-            pooling: Pooling::Session,
+            mode: Pooling::Session,
             pool_size: 10_000,
             ..Config::in_front_of(verified(monitor.address.port(), ""), listen)
         };
     });
-    hunt_in(&monitor, front.address, QUERIES / 6);
+    look_for_leaks(&monitor, front.address, QUERIES / 6);
 }
 
-/// Hunts at an address that leads to a monitor.
-fn hunt_in(monitor: &Running, address: SocketAddr, queries: i64) {
+/// Runs the leak test at an address that leads to a monitor.
+fn look_for_leaks(monitor: &Running, address: SocketAddr, queries: i64) {
     let mut direct = monitor.direct();
     direct
-        .batch_execute("CREATE TABLE hunted (tag text, number int)")
+        .batch_execute("CREATE TABLE copied_rows (tag text, number int)")
         .unwrap();
-    let asked = from_environment("TENBIN_HUNT_QUERIES");
-    let field = Field {
+    let asked = from_environment("TENBIN_LEAK_QUERIES");
+    let test = LeakTest {
         address,
         left: AtomicI64::new(asked.map_or(queries, |count| i64::try_from(count).unwrap())),
         direct: Mutex::new(direct),
@@ -476,27 +476,27 @@ fn hunt_in(monitor: &Running, address: SocketAddr, queries: i64) {
         copied: AtomicU64::new(0),
         doubtful: AtomicU64::new(0),
     };
-    let clients = from_environment("TENBIN_HUNT_CLIENTS").unwrap_or(CLIENTS);
+    let clients = from_environment("TENBIN_LEAK_CLIENTS").unwrap_or(CLIENTS);
     std::thread::scope(|scope| {
         for number in 0..clients {
-            let field = &field;
-            scope.spawn(move || Hunter::new(field, number).hunt());
+            let test = &test;
+            scope.spawn(move || TestClient::new(test, number).run());
         }
     });
-    let (kills, losses) = (field.kills.into_inner(), field.losses.into_inner());
+    let (kills, losses) = (test.kills.into_inner(), test.losses.into_inner());
     eprintln!("{kills} servers killed, {losses} clients lost one");
     assert!(kills > 0 && losses > 0);
     assert!(
         losses <= kills,
         "{losses} clients lost their server, {kills} were killed"
     );
-    every_slot_is_there(monitor, &mut field.direct.into_inner().unwrap());
+    every_slot_is_there(monitor, &mut test.direct.into_inner().unwrap());
     let copied = monitor
         .direct()
-        .query_one("SELECT count(*) FROM hunted", &[]);
+        .query_one("SELECT count(*) FROM copied_rows", &[]);
     let copied: i64 = copied.unwrap().get(0);
-    let certain = field.copied.into_inner();
-    let possible = certain + field.doubtful.into_inner();
+    let certain = test.copied.into_inner();
+    let possible = certain + test.doubtful.into_inner();
     assert!(
         (certain..=possible).contains(&u64::try_from(copied).unwrap()),
         "{copied} rows were copied, {certain} for certain, {possible} at most"

@@ -1,4 +1,4 @@
-//! What is said of single users, and where passwords of users are asked for that no file lists.
+//! Settings of single users, and how passwords are looked up that no file lists.
 
 use super::{Config, Database, Pooling};
 use std::time::Duration;
