@@ -24,6 +24,7 @@ pub(crate) struct Done {
 pub(crate) fn run(spec: &AgingSpec, out: Option<&Path>, quiet: bool) -> Result<Done> {
     let lab = lab(Screen::of_run(quiet))?;
     let stop = &lab.stop;
+    spec.check()?;
     let (begun, at, id) = (Instant::now(), SystemTime::now(), tenbin_record::new_id());
     let out = out.map(Path::to_owned);
     let out = out.unwrap_or_else(|| tenbin_record::default_path(NAME, at, &id));

@@ -52,16 +52,20 @@ pub struct AgingSpec {
 }
 
 impl AgingSpec {
-    fn check(&self) -> Result<()> {
+    /// Says whether the trials can be made, before anything is loaded: without the tracer there is nothing to measure.
+    ///
+    /// # Errors
+    /// A number out of its range; the tracer is not permitted here.
+    pub fn check(&self) -> Result<()> {
         let pairs = !(1..=1_000).contains(&self.pairs);
         let share = !(0.001..=0.999).contains(&self.share);
         if pairs {
-            return Err(Refusal::Pairs(self.pairs))?;
+            return Err(Refusal::Pairs(self.pairs).into());
         }
         if share {
-            return Err(Refusal::Share(self.share))?;
+            return Err(Refusal::Share(self.share).into());
         }
-        Ok(())
+        Ok(tenbin_iotrace::probe()?)
     }
 
     /// Query (B)'s bound on the order keys, which follow the scale.
@@ -106,8 +110,6 @@ impl Lab {
     /// What is described cannot be done; no tracing here; [`Error::Interrupted`] before a pair was whole.
     pub fn age(&self, spec: &AgingSpec, directory: &Path) -> Result<Aged> {
         spec.check()?;
-        // Before anything is loaded: without the tracer there is nothing to measure.
-        tenbin_iotrace::probe()?;
         let mut sut = self.open(&spec.server(), Needs::default())?;
         databases::refuse_space(&sut, spec)?;
         let databases = databases::create(self, &mut sut, spec)?;

@@ -7,6 +7,12 @@ pub(crate) fn command_line() -> Vec<String> {
         .collect()
 }
 
+/// A text of several arguments, passwords in its connection strings replaced.
+pub(crate) fn without_passwords(text: &str) -> String {
+    let words: Vec<String> = text.split(' ').map(without_password).collect();
+    words.join(" ")
+}
+
 fn without_password(argument: &str) -> String {
     if let Some((scheme, rest)) = argument.split_once("://")
         && let Some((login, place)) = rest.rsplit_once('@')
@@ -49,5 +55,8 @@ mod tests {
         for (given, kept) in known {
             assert_eq!(without_password(given), kept);
         }
+        let two = "--dsn postgres://a:b@c/d --set jit=off --dsn 'host=x password=y dbname=z'";
+        let kept = "--dsn postgres://a:***@c/d --set jit=off --dsn 'host=x password=*** dbname=z'";
+        assert_eq!(without_passwords(two), kept);
     }
 }

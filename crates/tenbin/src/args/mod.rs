@@ -9,7 +9,7 @@ pub(crate) mod tpcc;
 pub(crate) mod tpch;
 mod via;
 
-pub(crate) use command_line::command_line;
+pub(crate) use command_line::{command_line, without_passwords};
 pub(crate) use load::OutputArgs;
 pub(crate) use script::ScriptArgs;
 pub(crate) use server::{EmbeddedArgs, SetupArgs, SourceArgs, WhichArgs};

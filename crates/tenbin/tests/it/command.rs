@@ -353,7 +353,7 @@ fn a_server_of_someone_else_is_loaded_run_and_checked() {
             "/tmp/never",
         ],
         2,
-        &["--warehouses 1, not 3"],
+        &["holds 1 warehouse, not 3", "leave out --warehouses"],
     );
     let folder = TempDir::new().unwrap();
     let out = folder.path().join("run");

@@ -163,7 +163,7 @@ fn another_plan_than_the_sources_is_not_measured() {
 fn what_cannot_be_a_study_is_refused_before_anything_is_made() {
     let folder = folder();
     for (more, code, wanted) in [
-        (["--pairs", "0"], 2, "give 1 to 1000"),
+        (["--pairs", "0"], 2, "1 to 1000"),
         (["--share", "1.5"], 2, "0.001 to 0.999"),
         (["--scale", "10000"], 2, "smaller --scale"),
     ] {

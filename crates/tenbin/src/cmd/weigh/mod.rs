@@ -5,6 +5,7 @@ mod sides;
 mod slices;
 mod trials;
 
+use crate::args::without_passwords;
 use crate::exit::{Answer, Failure, Result};
 use crate::screen::{Screen, lab};
 use crate::units;
@@ -408,9 +409,13 @@ impl Session {
     }
 
     fn weighing(&self, ended: Ended) -> Weighing {
+        let mut sides = self.sides.clone();
+        for side in &mut sides {
+            side.options = without_passwords(&side.options);
+        }
         let asked = Asked {
-            command: self.command.clone(),
-            sides: self.sides.clone(),
+            command: without_passwords(&self.command),
+            sides,
             metric: self.metric.clone(),
             why_by: self.why_by.clone(),
             stopping: self.stopping,
