@@ -156,8 +156,7 @@ pub struct Options {
     pub warm_up: Duration,
     /// The measurement interval.
     pub duration: Duration,
-    /// How long transactions due before the end may take to finish; then they are cancelled. An interrupted run waits
-    /// 5 s at most.
+    /// How long transactions due before the end may take to finish. An interrupted run waits 5 s at most.
     pub ramp_down: Duration,
     /// How long the deferred queue may take to empty after the end. An interrupted run waits 5 s at most.
     pub drain: Duration,
@@ -188,12 +187,8 @@ pub struct Options {
     pub turn: Option<Turn>,
 }
 
-const RAMP_DOWN_LEAST: Duration = Duration::from_secs(5);
-const RAMP_DOWN_MOST: Duration = Duration::from_secs(30);
-
 impl Options {
-    /// Everything but size and length as it mostly should be: unpaced, no ramp-up, 10 s of warm-up, a ramp-down as long
-    /// as the interval, but 5 s at least and 30 s at most.
+    /// Everything but size and length as it mostly should be: unpaced, no ramp-up, 10 s of warm-up.
     #[must_use]
     pub fn new(terminals: u32, connections: u32, duration: Duration) -> Self {
         Self {
@@ -206,8 +201,7 @@ impl Options {
             ramp_up: Duration::ZERO,
             warm_up: Duration::from_secs(10),
             duration,
-            // What takes longer than the whole interval does not belong into it.
-            ramp_down: duration.clamp(RAMP_DOWN_LEAST, RAMP_DOWN_MOST),
+            ramp_down: Duration::from_secs(30),
             drain: Duration::from_secs(90),
             max_tries: 10,
             processors: Processors::MaySleep,
@@ -366,10 +360,6 @@ mod tests {
         assert_eq!(options().deferred_connections(), 1);
         let many = Options::new(100_000, 300, Duration::from_secs(1));
         assert_eq!((many.threads(), many.deferred_connections()), (1, 30));
-        for (seconds, ramp_down_s) in [(1, 5), (20, 20), (600, 30)] {
-            let options = Options::new(1, 1, Duration::from_secs(seconds));
-            assert_eq!(options.ramp_down, Duration::from_secs(ramp_down_s));
-        }
         let forced = Options {
             threads: Some(64),
             ..options()
